@@ -68,7 +68,7 @@ fn each_crate_has_no_more_dependencies_than_allowed() {
         ("backstop", none, 307),
         ("backstop-settle", &[], 280),
         ("backstop-handlers", &[], 193),
-        ("backstop", &["--features", "deliver,idempotency"], 361),
+        ("backstop", &["--features", "deliver,idempotency"], 362),
         ("backstop-dead-letters", &[], 190),
         ("backstop-lambda", &[], 380),
     ] {

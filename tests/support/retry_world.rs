@@ -10,7 +10,7 @@ use backstop::HoldMode;
 use backstop::decision::{Bounds, LONGEST_DELAY};
 use backstop::failure::{Error, Timestamp};
 use backstop::internal::config::{DeadLetterQueues, UNHINDERED_ATTEMPTS};
-use backstop::internal::lambda::{Allowed, Options, RetryHandler};
+use backstop::internal::lambda::{Allowed, RetryHandler, RetryHandlerOptions};
 use backstop::queue::{
     Connections, LocalQueue, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
 };
@@ -226,7 +226,7 @@ impl Plan {
         });
         let decider =
             Decider::new("retries", Arc::clone(&policy), self.bounds).shadowed_by(shadow.clone());
-        let options = Options {
+        let options = RetryHandlerOptions {
             retry_queue: None,
             dead_letter_queues: self.dead_letter_queues,
             functions: Allowed::of(&self.functions),

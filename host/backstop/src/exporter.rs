@@ -3,9 +3,10 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use http_body_util::Full;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -149,7 +150,7 @@ fn answer<B>(request: &Request<B>, pages: impl Fn(&str) -> Option<String>) -> Fu
 /// The recorder of this process, installed at the first call.
 fn recorder() -> Result<PrometheusHandle, String> {
     static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
-    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut installed = lock(&INSTALLED);
     if let Some(metrics) = installed.as_ref() {
         return Ok(metrics.clone());
     }

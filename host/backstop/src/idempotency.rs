@@ -11,7 +11,7 @@ use metrics::Counter;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::config::{IdempotencyConfig, OnMissingKey, OnUnknown, QueueConfig, RecordFormat};
+use crate::config::{IdempotencyConfig, OnMissingKey, QueueConfig, RecordFormat};
 use crate::failure::{Error, Milliseconds};
 use crate::handler::Handler;
 use crate::queue::{Connections, Message, short_name};
@@ -87,14 +87,8 @@ pub(crate) async fn around(
         .observe(move |observed| observer(observed))
         .lease(config.lease)
         .expires_after(config.expires_after)
-        .on_unknown(match config.on_unknown {
-            OnUnknown::Retry => backstop_idempotency::OnUnknown::Retry,
-            OnUnknown::DeadLetter => backstop_idempotency::OnUnknown::DeadLetter,
-        })
-        .on_missing_key(match config.on_missing_key {
-            OnMissingKey::Error => backstop_idempotency::OnMissingKey::Error,
-            OnMissingKey::NotIdempotent => backstop_idempotency::OnMissingKey::NotIdempotent,
-        });
+        .on_unknown(config.on_unknown)
+        .on_missing_key(config.on_missing_key);
     if let Some(path) = &config.key {
         builder = builder.key(path);
     }

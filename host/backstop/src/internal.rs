@@ -29,16 +29,15 @@ pub mod consumer {
 
 pub mod doctor {
     pub use crate::doctor::{
-        Finding, Given, HoldForecast, InvalidRate, Rate, Scope, Simulate, Verdict, Waits, Workload,
-        examine,
+        Finding, Given, HoldForecast, Scope, Severity, Simulate, Waits, Workload, examine,
     };
 }
 
 pub mod lambda {
-    pub use crate::lambda::start::{StartError, Started, compiled_folders, start};
+    pub use crate::lambda::start::{ColdStartError, Started, compiled_folders, start};
     pub use crate::lambda::{
         Allowed, Batch, BatchAttribute, BatchError, BatchItemFailure, BatchMessage, BatchResponse,
-        Options, Refresh, RetryHandler,
+        Refresh, RetryHandler, RetryHandlerOptions,
     };
 }
 

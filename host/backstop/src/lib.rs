@@ -123,10 +123,9 @@ pub mod record;
 mod run;
 mod service;
 
-pub(crate) use backstop_core::text;
+pub(crate) use backstop_core::{clock, text};
 pub use backstop_core::{decision, failure};
 pub(crate) use backstop_decider::shadow;
-pub(crate) use backstop_queue::clock;
 pub(crate) use backstop_settle::{dead_letter, hold, waiting};
 pub(crate) use backstop_telemetry as telemetry;
 

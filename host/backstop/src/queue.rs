@@ -29,8 +29,8 @@
 //! ```
 
 pub use backstop_queue::{
-    Attribute, BatchResult, Connections, Description, EntryError, Envelope, LocalQueue,
-    LocalQueues, LocalSettings, Message, Outgoing, Queue, QueueError, ReceiptHandle, Redrive,
+    Attribute, BatchResult, Connections, Description, EntryError, LocalQueue, LocalQueues,
+    LocalSettings, Message, MessageEnvelope, Outgoing, Queue, QueueError, ReceiptHandle, Redrive,
     TrackedResult, VisibilityTimeout,
 };
 

@@ -6,8 +6,9 @@ use clap::Parser;
 use clap::builder::Resettable;
 
 use backstop::internal::config::{Config, LambdaFlags};
-use backstop::internal::doctor::{Finding, Given, Rate, Verdict, Workload, examine};
+use backstop::internal::doctor::{Finding, Given, Severity, Workload, examine};
 use backstop::queue::Connections;
+use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
 
 use crate::error::{CommandError, Result};
@@ -109,13 +110,13 @@ pub(super) async fn run(args: Args) -> Result<()> {
             show(finding);
         }
     }
-    let count = |verdict| {
+    let count = |severity| {
         findings
             .iter()
-            .filter(|finding| finding.verdict == verdict)
+            .filter(|finding| finding.severity == severity)
             .count()
     };
-    let (wrong, warnings) = (count(Verdict::Wrong), count(Verdict::Warning));
+    let (wrong, warnings) = (count(Severity::Wrong), count(Severity::Warning));
     if wrong > 0 {
         return Err(CommandError::ProblemsFound {
             wrong,
@@ -125,8 +126,8 @@ pub(super) async fn run(args: Args) -> Result<()> {
     if !json {
         println!(
             "\n{} good, {warnings} warnings, {} unknown",
-            count(Verdict::Good),
-            count(Verdict::Unknown)
+            count(Severity::Good),
+            count(Severity::Unknown)
         );
     }
     if strict && warnings > 0 {
@@ -170,11 +171,11 @@ fn config(args: Args) -> Result<(Config, Given)> {
 }
 
 fn show(finding: &Finding) {
-    let (mark, style) = match finding.verdict {
-        Verdict::Good => ("good     ", GREEN),
-        Verdict::Unknown => ("unknown  ", CYAN),
-        Verdict::Warning => ("warning  ", YELLOW),
-        Verdict::Wrong => ("wrong    ", RED),
+    let (mark, style) = match finding.severity {
+        Severity::Good => ("good     ", GREEN),
+        Severity::Unknown => ("unknown  ", CYAN),
+        Severity::Warning => ("warning  ", YELLOW),
+        Severity::Wrong => ("wrong    ", RED),
     };
     let text = wrapped(&one_line(&finding.to_string()), mark.len() + 1, columns());
     println!("{style}{mark}{style:#} {text}");

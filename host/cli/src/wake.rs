@@ -5,6 +5,7 @@ use std::time::Duration;
 use backstop::internal::admin::{Host, HostAnswer};
 use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
+use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
 use backstop_settle::waiting::{Refusal, Woken};
 use clap::{ArgGroup, Parser};
@@ -77,41 +78,8 @@ pub(crate) struct PaceArgs {
     pub(crate) spread: Duration,
 
     /// How many messages come each second (50/s), minute (/m) or hour (/h), instead of --spread
-    #[arg(long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "spread")]
+    #[arg(long, value_name = "RATE", conflicts_with = "spread")]
     pub(crate) rate: Option<Rate>,
-}
-
-/// Messages in a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rate {
-    count: u64,
-    each: Duration,
-}
-
-impl Rate {
-    /// The time over which this many messages come.
-    fn spread(self, messages: u64) -> Milliseconds {
-        let each = self.each.as_millis();
-        let millis = (u128::from(messages) * each).div_ceil(self.count.into());
-        Milliseconds(u32::try_from(millis).unwrap_or(u32::MAX))
-    }
-}
-
-fn parse_rate(text: &str) -> Result<Rate, String> {
-    let invalid =
-        || format!("`{text}` is not a rate: expected messages in a time, such as 50/s or 600/m");
-    let (count, unit) = text.trim().split_once('/').ok_or_else(invalid)?;
-    let count = count.trim().parse().ok().filter(|count| *count > 0);
-    let each = match unit.trim() {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        _ => return Err(invalid()),
-    };
-    Ok(Rate {
-        count: count.ok_or_else(invalid)?,
-        each: Duration::from_secs(each),
-    })
 }
 
 /// A host and what it did.
@@ -133,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(rate) => {
             let counted = wake(Milliseconds(0), true)?;
             let counted = counted.iter().map(|(_, answer)| &answer.result);
-            rate.spread(counted.map(|it| it.woken + it.resent).sum())
+            rate.time_of(counted.map(|it| it.woken + it.resent).sum())
         }
         None => Milliseconds::from_duration(args.pace.spread),
     };
@@ -236,27 +204,5 @@ fn over(last: Option<Timestamp>, spread: Milliseconds, now: Timestamp) -> String
         }
         Some(_) => ", at once".to_owned(),
         None => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_is_a_time_for_a_number_of_messages() {
-        for (text, messages, expected) in [
-            ("50/s", 5_000, 100_000),
-            ("600/m", 1, 100),
-            ("1/h", 2, 7_200_000),
-            ("3/s", 1, 334),
-            ("1/h", u64::MAX, u32::MAX),
-        ] {
-            let rate = parse_rate(text).unwrap();
-            assert_eq!(rate.spread(messages), Milliseconds(expected), "{text}");
-        }
-        for text in ["0/s", "50", "50/d", "-1/s", "/s"] {
-            assert!(parse_rate(text).is_err(), "{text}");
-        }
     }
 }

@@ -6,10 +6,10 @@ use std::io::BufRead;
 use backstop_core::failure::{Timestamp, bounded_id};
 use backstop_core::text::matches;
 use backstop_json::Object;
+use backstop_json::pointer::shown_at;
 
 use crate::letter::Letter;
 use crate::origin::Origin;
-use crate::pointer;
 
 /// The longest line of a file of ids, in bytes.
 const LINE_BYTES: u64 = 16 << 20;
@@ -113,7 +113,7 @@ impl Filters {
                     .any(|text| !text.is_empty() && contains(letter, text)))
             && (self.values.is_empty()
                 || self.values.iter().any(|(pointer, expected)| {
-                    pointer::at(body, pointer).is_some_and(|value| expected.matches(&value))
+                    shown_at(body, pointer).is_some_and(|value| expected.matches(&value))
                 }))
     }
 

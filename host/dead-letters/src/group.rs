@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use backstop_core::failure::Timestamp;
 use backstop_core::text::cut;
+use backstop_json::pointer::shown_at;
 
 use crate::letter::Letter;
-use crate::pointer;
 
 /// The longest part of a group's key, in bytes.
 const KEY_BYTES: usize = 300;
@@ -48,7 +48,7 @@ impl By {
             Self::Fingerprint => Some(letter.fingerprint().to_string()),
             Self::Origin => Some(letter.origin.to_string()),
             Self::Source => letter.source.as_ref().map(ToString::to_string),
-            Self::Pointer(pointer) => pointer::at(&letter.message.body, pointer),
+            Self::Pointer(pointer) => shown_at(&letter.message.body, pointer),
         }?;
         cut(&mut text, KEY_BYTES);
         Some(text)

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use backstop_core::failure::{Error, Milliseconds, Timestamp};
 use backstop_functions::InvocationRecord;
 use backstop_json::Object;
-use backstop_queue::Envelope;
 use backstop_queue::Message;
+use backstop_queue::MessageEnvelope;
 use backstop_queue::dead_letter::DIED;
 use backstop_queue::envelope::ENVELOPE;
 use serde::Serialize;
@@ -201,7 +201,8 @@ impl Letter {
         self = self.remembered();
         // A host had sent it again while it waited: it was another message at first.
         let envelope = self.attribute(ENVELOPE);
-        let envelope = envelope.and_then(|text| backstop_json::object::<Envelope>(&text).ok());
+        let envelope =
+            envelope.and_then(|text| backstop_json::object::<MessageEnvelope>(&text).ok());
         if let Some(envelope) = envelope {
             self.original_id = envelope.id;
             self.first_sent = self.first_sent.or(Some(envelope.sent));

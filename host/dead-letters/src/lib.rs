@@ -34,7 +34,6 @@
 //! |---|---|
 //! | `letter`, `origin` | what is known of a dead letter, by who put it into its queue |
 //! | `fingerprint` | what similar letters have in common |
-//! | `pointer` | values of a body by JSON pointer |
 //! | `filter`, `group` | choosing and counting letters |
 //! | `reader` | receiving letters, and making them visible again |
 //! | `arrivals` | which letters were there when a reading began |
@@ -53,7 +52,6 @@ mod group;
 mod last_line;
 mod letter;
 mod origin;
-mod pointer;
 mod reader;
 pub mod redrive;
 mod requests;
@@ -69,6 +67,5 @@ pub use fingerprint::Fingerprint;
 pub use group::{By, Group, Groups};
 pub use letter::{Letter, Source};
 pub use origin::Origin;
-pub use pointer::at as value_at;
 pub use reader::{End, ReadError, ReadOptions, Reader, Seen, read};
 pub use triage::{Attempts, Rebuilt, rebuild};

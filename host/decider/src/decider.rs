@@ -8,7 +8,7 @@ use crate::decision::{
 };
 use crate::decision_threads::DecisionThreads;
 use crate::failure::{Failure, Milliseconds};
-use crate::observers::{Observed, Observers};
+use crate::observers::{DecisionMade, Observers};
 use crate::policy::{Evaluation, LivePolicy, Payload, Policy};
 use crate::record::Observer;
 use crate::shadow::{SETTLE_TIMEOUT, Shadow};
@@ -143,7 +143,7 @@ impl Decider {
             payload: (reads.left_out == 0 && reads.bytes_read <= SMALL_READ)
                 .then(|| reads.parts.clone()),
         };
-        self.observers.decided(Observed {
+        self.observers.decided(DecisionMade {
             policy: &policy,
             failure,
             payload,

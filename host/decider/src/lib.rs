@@ -9,8 +9,8 @@ pub mod shadow;
 pub use decided::{Decided, Journey, PayloadParts, RememberedFailure};
 pub use decider::Decider;
 
+use backstop_core::clock;
 use backstop_core::{decision, failure, text};
-use backstop_queue::clock;
 use backstop_records as record;
 use backstop_telemetry as telemetry;
 

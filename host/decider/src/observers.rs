@@ -21,7 +21,7 @@ pub(crate) struct Observers {
 }
 
 /// One decision and everything that it was made from.
-pub(crate) struct Observed<'a> {
+pub(crate) struct DecisionMade<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) failure: &'a Failure,
     pub(crate) payload: &'a Arc<Payload>,
@@ -63,20 +63,19 @@ impl Observers {
     }
 
     /// Counts, logs and records a decision. A record waits for the shadow's answer; this call does not.
-    pub(crate) fn decided(&self, observed: Observed<'_>) {
-        self.metrics
-            .add(&observed.decision, observed.evaluation.took);
-        self.log(&observed);
+    pub(crate) fn decided(&self, made: DecisionMade<'_>) {
+        self.metrics.add(&made.decision, made.evaluation.took);
+        self.log(&made);
         if self.recorders.is_empty() && self.shadow.is_none() {
             return;
         }
-        let Observed {
+        let DecisionMade {
             payload,
             bounds,
             journey,
             ..
-        } = observed;
-        let record = self.record(observed);
+        } = made;
+        let record = self.record(made);
         match &self.shadow {
             Some(shadow) => {
                 let recorders = self.recorders.clone();
@@ -91,43 +90,43 @@ impl Observers {
     }
 
     /// The policy's own log lines, and how it broke.
-    fn log(&self, observed: &Observed<'_>) {
-        let failure = observed.failure;
-        for line in &observed.evaluation.log {
+    fn log(&self, made: &DecisionMade<'_>) {
+        let failure = made.failure;
+        for line in &made.evaluation.log {
             tracing::debug!(target: "backstop::policy", queue = self.queue, "message-id" = failure.message_id, level = line.level, "{}", line.message);
         }
-        if let Err(error) = &observed.evaluation.answer {
+        if let Err(error) = &made.evaluation.answer {
             tracing::warn!(
                 queue = self.queue,
                 "message-id" = failure.message_id,
                 attempt = failure.attempt.get(),
-                policy = observed.policy.title(),
+                policy = made.policy.title(),
                 "the policy {error}: the fallback decides"
             );
         }
     }
 
-    fn record(&self, observed: Observed<'_>) -> DecisionRecord {
+    fn record(&self, made: DecisionMade<'_>) -> DecisionRecord {
         let Evaluation {
             log,
             payload_reads,
             fuel,
             took,
             ..
-        } = observed.evaluation;
+        } = made.evaluation;
         DecisionRecord {
             time: clock::now(),
             queue: self.queue.clone(),
-            policy: observed.policy.parts().collect(),
-            failure: observed.failure.clone(),
+            policy: made.policy.parts().collect(),
+            failure: made.failure.clone(),
             payload: payload_reads.parts,
             payload_left_out: payload_reads.left_out,
             details_left_out: 0,
-            decision: observed.decision,
+            decision: made.decision,
             log,
             fuel,
-            hops: observed.journey.hops,
-            duplicate: observed.journey.is_duplicate,
+            hops: made.journey.hops,
+            duplicate: made.journey.is_duplicate,
             took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             end: None,
             shadow: None,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
+use backstop_json::pointer::{self, Token};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -69,10 +70,10 @@ impl Document {
         let Some(mut place) = self.root.clone() else {
             return Ok(None);
         };
-        if !pointer.is_empty() && !pointer.starts_with('/') {
+        let Some(tokens) = pointer::tokens(pointer) else {
             return Ok(None);
-        }
-        for token in pointer.split('/').skip(1) {
+        };
+        for token in tokens {
             let container = match self.containers.get(&place.start) {
                 Some(container) => container,
                 None => {
@@ -83,7 +84,7 @@ impl Document {
                     self.containers.entry(place.start).or_insert(container)
                 }
             };
-            match container.get(token) {
+            match container.get(&token) {
                 Some(next) => place = next,
                 None => return Ok(None),
             }
@@ -121,21 +122,12 @@ impl Container {
         }
     }
 
-    fn get(&self, token: &str) -> Option<Range<usize>> {
+    fn get(&self, token: &Token<'_>) -> Option<Range<usize>> {
         match self {
-            Self::Array(values) => values.get(index(token)?).cloned(),
-            Self::Object(members) if token.contains('~') => members
-                .get(&token.replace("~1", "/").replace("~0", "~"))
-                .cloned(),
-            Self::Object(members) => members.get(token).cloned(),
+            Self::Array(values) => values.get(token.index()?).cloned(),
+            Self::Object(members) => members.get(token.name()).cloned(),
         }
     }
-}
-
-/// An array index as in RFC 6901: digits, without leading zeros.
-fn index(token: &str) -> Option<usize> {
-    let is_index = token == "0" || (!token.starts_with(['0', '+']) && !token.is_empty());
-    if is_index { token.parse().ok() } else { None }
 }
 
 /// A JSON text without halves of surrogate pairs: `\ud83d` alone, which senders may write, becomes `\ufffd`. The strings of many languages can't hold a half, and no string of a component can.

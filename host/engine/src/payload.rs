@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use backstop_json::pointer;
+
 use crate::document::{Document, TooMuch, well_formed};
 
 /// A complete body, or the known parts of one.
@@ -103,7 +105,7 @@ fn recorded_at<'a>(parts: &'a BTreeMap<String, Option<String>>, pointer: &'a str
     if let Some(part) = parts.get(pointer) {
         return Recorded::Part(part.as_deref());
     }
-    if !pointer.is_empty() && !pointer.starts_with('/') {
+    if pointer::tokens(pointer).is_none() {
         // An invalid pointer has no value in any body.
         return Recorded::Part(None);
     }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use backstop_core::lock::{lock, unpoisoned};
 use wasmtime::{Engine, PoolingAllocationConfig};
 
 use crate::compiled::Compiled;
@@ -190,13 +191,8 @@ impl Slots {
     }
 
     fn take(&self) -> Slot<'_> {
-        let mut free = self
-            .freed
-            .wait_while(
-                self.free.lock().unwrap_or_else(PoisonError::into_inner),
-                |free| *free == 0,
-            )
-            .unwrap_or_else(PoisonError::into_inner);
+        let taken = self.freed.wait_while(lock(&self.free), |free| *free == 0);
+        let mut free = unpoisoned(taken);
         *free -= 1;
         Slot(self)
     }
@@ -207,7 +203,7 @@ pub(super) struct Slot<'a>(&'a Slots);
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *lock(&self.0.free) += 1;
         self.0.freed.notify_one();
     }
 }

@@ -150,8 +150,8 @@ fn in_words(message: &str, is_date: bool) -> String {
         return format!("the key {rest} comes twice");
     }
     let kinds = ["invalid type: ", "invalid value: ", "invalid length "];
-    let misfit = kinds.iter().find_map(|kind| message.strip_prefix(kind));
-    match misfit.and_then(|misfit| misfit.rsplit_once(", expected ")) {
+    let mismatch = kinds.iter().find_map(|kind| message.strip_prefix(kind));
+    match mismatch.and_then(|mismatch| mismatch.rsplit_once(", expected ")) {
         Some((found, wanted)) => {
             let found = if is_date {
                 "a date".to_owned()

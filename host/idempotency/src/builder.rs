@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_core::idempotency::{OnMissingKey, OnUnknown};
+use backstop_time::Clock;
 use serde::Serialize;
 
-use crate::clock::Clock;
 use crate::event::{Event, Path, PathError};
 use crate::format::HashFunction;
 use crate::key::{Key, KeyError};
 use crate::observed::{Observed, Observer};
 use crate::once::Once;
-use crate::settings::{OnMissingKey, OnUnknown, Settings};
+use crate::settings::Settings;
 use crate::store::Store;
 
 /// The shortest lease: two machines' clocks differ by less.
@@ -182,6 +183,15 @@ impl IdempotencyBuilder {
     }
 
     /// What happens to work whose owner crashed.
+    ///
+    /// ```
+    /// use backstop_idempotency::{Idempotency, MemoryStore, OnUnknown};
+    ///
+    /// let payments = Idempotency::builder(MemoryStore::default(), "payments")
+    ///     .on_unknown(OnUnknown::DeadLetter)
+    ///     .build()?;
+    /// # Ok::<(), backstop_idempotency::BuildError>(())
+    /// ```
     #[must_use]
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
         self.settings.on_unknown = on_unknown;
@@ -189,6 +199,17 @@ impl IdempotencyBuilder {
     }
 
     /// What happens to an event without a key.
+    ///
+    /// ```
+    /// use backstop_idempotency::{Event, Idempotency, MemoryStore, OnMissingKey};
+    ///
+    /// let orders = Idempotency::builder(MemoryStore::default(), "orders")
+    ///     .key("/id")
+    ///     .on_missing_key(OnMissingKey::NotIdempotent)
+    ///     .build()?;
+    /// assert_eq!(orders.key_of(&Event::parse("{}")?)?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn on_missing_key(mut self, on_missing_key: OnMissingKey) -> Self {
         self.settings.on_missing_key = on_missing_key;
@@ -234,7 +255,27 @@ impl IdempotencyBuilder {
         self
     }
 
-    /// Another clock, for tests.
+    /// The clock; tokio's by default.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use backstop_idempotency::{Clock, Idempotency, MemoryStore, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// let orders = Idempotency::builder(MemoryStore::default(), "orders")
+    ///     .clock(clock.clone())
+    ///     .build()?;
+    /// let ship = || async {
+    ///     clock.sleep(Duration::from_secs(3_600)).await;
+    ///     Ok::<_, std::io::Error>("shipped".to_owned())
+    /// };
+    /// let minute = Duration::from_secs(60);
+    /// let late = clock.block_on(orders.once("order-7", ship).deadline(minute).into_future());
+    /// assert!(late.is_err());
+    /// assert_eq!(clock.elapsed(), minute);
+    /// # Ok::<(), backstop_idempotency::BuildError>(())
+    /// ```
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.settings.clock = Arc::new(clock);

@@ -1,5 +1,6 @@
 //! JSON as it was written: numbers keep their digits and objects their order, since both reach the hash of a key.
 
+use backstop_json::pointer;
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -87,18 +88,13 @@ impl Json {
     /// The value at a JSON pointer (RFC 6901).
     pub(crate) fn pointer(&self, pointer: &str) -> Option<&Self> {
         let mut found = self;
-        for token in pointer.split('/').skip(1) {
-            let token = token.replace("~1", "/").replace("~0", "~");
+        for token in pointer::tokens(pointer)? {
             found = match found {
                 Self::Object(fields) => {
                     let mut fields = fields.iter();
-                    &fields.find(|(name, _)| *name == token)?.1
+                    &fields.find(|(name, _)| name == token.name())?.1
                 }
-                Self::Array(values) => {
-                    let is_index =
-                        !token.starts_with('+') && (token == "0" || !token.starts_with('0'));
-                    values.get(token.parse::<usize>().ok().filter(|_| is_index)?)?
-                }
+                Self::Array(values) => values.get(token.index()?)?,
                 Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) => return None,
             };
         }

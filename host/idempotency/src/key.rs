@@ -1,10 +1,11 @@
 //! The key of a record: prefix, `#` and the hash of a value.
 
+use backstop_core::idempotency::OnMissingKey;
 use serde::Serialize;
 
 use crate::event::{Event, SearchError};
 use crate::json::{Json, JsonError};
-use crate::settings::{OnMissingKey, Settings};
+use crate::settings::Settings;
 
 /// The key of a record, and the hash of the payload that a repeat must have.
 ///

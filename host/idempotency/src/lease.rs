@@ -6,10 +6,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use backstop_core::failure::Timestamp;
+use backstop_core::idempotency::{LEASE, OnUnknown};
 
 use crate::error::LeaseEnd;
 use crate::race::{First, race};
-use crate::settings::{LEASE, OnUnknown, Settings};
+use crate::settings::Settings;
 use crate::store::{Renewal, StoreError};
 
 /// The shortest time between two renewals while the store does not answer.
@@ -38,7 +39,7 @@ impl<'a> Lease<'a> {
         owner: &'a str,
         deadline: Option<Timestamp>,
     ) -> Self {
-        let now = settings.clock.now();
+        let now = settings.clock.time();
         let duration = match (settings.lease, deadline) {
             (Some(lease), _) => lease,
             (None, Some(deadline)) => deadline.since(now),
@@ -68,7 +69,7 @@ impl<'a> Lease<'a> {
         if self.settings.on_unknown == OnUnknown::DeadLetter {
             return NEVER;
         }
-        let from = self.settings.clock.now().max(self.until());
+        let from = self.settings.clock.time().max(self.until());
         from.plus(self.settings.expires_after).0 / 1_000
     }
 
@@ -78,7 +79,7 @@ impl<'a> Lease<'a> {
     pub(crate) async fn protect<F: Future>(&self, work: F) -> Result<F::Output, LeaseEnd> {
         let (mut work, mut keep) = (pin!(work), pin!(self.keep()));
         std::future::poll_fn(|context| {
-            if self.settings.clock.now() >= self.until() {
+            if self.settings.clock.time() >= self.until() {
                 return Poll::Ready(Err(self.overdue()));
             }
             if let Poll::Ready(end) = keep.as_mut().poll(context) {
@@ -93,7 +94,7 @@ impl<'a> Lease<'a> {
     async fn keep(&self) -> LeaseEnd {
         let clock = &self.settings.clock;
         let third = self.duration / 3;
-        let mut next = clock.now().plus(third);
+        let mut next = clock.time().plus(third);
         loop {
             let until = self.until();
             // The last lease ends with the call.
@@ -102,8 +103,8 @@ impl<'a> Lease<'a> {
             } else {
                 next
             };
-            clock.sleep(next_step.min(until).since(clock.now())).await;
-            let now = clock.now();
+            clock.sleep(next_step.min(until).since(clock.time())).await;
+            let now = clock.time();
             if now >= until {
                 return self.overdue();
             }
@@ -127,7 +128,7 @@ impl<'a> Lease<'a> {
                 Ok(false) => return LeaseEnd::TakenOver,
                 Err(error) => {
                     tracing::warn!(key = self.key, %error, "an idempotency lease was not renewed");
-                    next = clock.now().plus((self.duration / 10).max(SHORTEST_RETRY));
+                    next = clock.time().plus((self.duration / 10).max(SHORTEST_RETRY));
                 }
             }
         }
@@ -146,7 +147,7 @@ impl<'a> Lease<'a> {
     ) -> Result<T, StoreError> {
         let clock = &self.settings.clock;
         let longest = self.settings.request_timeout;
-        match race(call, clock.sleep(end.since(clock.now()).min(longest))).await {
+        match race(call, clock.sleep(end.since(clock.time()).min(longest))).await {
             First::A(answer) => answer,
             First::B(()) => Err(StoreError::timeout()),
         }

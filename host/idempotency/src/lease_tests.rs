@@ -3,11 +3,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use backstop_core::failure::Error;
+use backstop_time::{Clock, Deadline, TestClock};
 use tokio::time::{sleep, timeout};
 
 use crate::store::{Record, Status};
 use crate::test_world::{SECOND, START, VirtualClock, World, fresh, repeated};
-use crate::{LeaseEnd, OnUnknown, OnceError};
+use crate::{Idempotency, LeaseEnd, MemoryStore, OnUnknown, OnceError};
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_while_the_work_runs_and_taken_over_when_its_owner_crashed() {
@@ -152,6 +154,26 @@ async fn an_owner_stops_at_its_next_renewal_when_another_has_the_record() {
     assert_eq!(world.effects(), 0);
 }
 
+#[test]
+fn a_deadline_may_be_an_instant_and_some_time_before_it() {
+    let clock = TestClock::new();
+    let builder = Idempotency::builder(MemoryStore::default(), "orders");
+    let owner = builder.clock(clock.clone()).build().unwrap();
+    let slow = owner.once("o-7", || async {
+        clock.sleep(100 * SECOND).await;
+        Ok::<_, Error>(1)
+    });
+    let deadline = Deadline::from(clock.now() + 10 * SECOND).earlier_by(SECOND);
+    let error = clock
+        .block_on(slow.deadline(deadline).into_future())
+        .unwrap_err();
+    assert!(
+        matches!(error, OnceError::LeaseEnded(LeaseEnd::Deadline)),
+        "{error}"
+    );
+    assert_eq!(clock.elapsed(), 9 * SECOND);
+}
+
 #[tokio::test(start_paused = true)]
 async fn work_ends_at_its_deadline() {
     let world = World::new();
@@ -229,7 +251,7 @@ async fn a_record_whose_outcome_nobody_knows_does_not_expire() {
     let crashed = careful.once("o-7", || world.work(1_000 * SECOND));
     assert!(timeout(100 * SECOND, crashed.into_future()).await.is_err());
     sleep(400 * 24 * 3_600 * SECOND).await;
-    let now = careful.0.clock.now().0 / 1_000;
+    let now = careful.0.clock.time().0 / 1_000;
     assert!(world.store.only().unwrap().expires > now);
     let error = careful.once("o-7", || world.work(SECOND)).await;
     assert!(

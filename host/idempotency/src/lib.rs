@@ -37,11 +37,9 @@
 //! | react to errors, or let a policy do so | [`OnceError`] |
 //! | keep records in DynamoDB (feature `dynamodb`) | `DynamoStore` |
 //! | count what calls find | [`IdempotencyBuilder::observe`] |
-//! | test | [`MemoryStore`], [`Clock`] |
+//! | test without waiting | [`MemoryStore`], [`TestClock`] |
 
 mod builder;
-mod clock;
-mod deadline;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
 mod error;
@@ -66,9 +64,9 @@ mod wait;
 #[cfg(feature = "dynamodb")]
 pub use aws_sdk_dynamodb;
 pub use backstop_core::failure::Error;
+pub use backstop_core::idempotency::{OnMissingKey, OnUnknown};
+pub use backstop_time::{Clock, Deadline, Sleep, TestClock, TokioClock};
 pub use builder::{BuildError, Idempotency, IdempotencyBuilder};
-pub use clock::{Clock, Sleep, TokioClock};
-pub use deadline::Deadline;
 #[cfg(feature = "dynamodb")]
 pub use dynamodb::{Attributes, DynamoStore, TableError};
 pub use error::{LeaseEnd, OnceError};
@@ -79,7 +77,6 @@ pub use key::{Key, KeyError};
 pub use memory::MemoryStore;
 pub use observed::Observed;
 pub use once::{Completed, Once};
-pub use settings::{OnMissingKey, OnUnknown};
 pub use store::{Store, StoreError};
 
 /// Compiles the examples of the document.

@@ -1,11 +1,12 @@
 //! A store in memory for tests, with the conditions of the one in DynamoDB.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::format::Format;
 use crate::store::{Claim, Claimed, Completion, Record, Renewal, Status, Store, StoreError};
 use async_trait::async_trait;
+use backstop_core::lock::lock;
 
 /// Records in memory, with the conditions of the store in DynamoDB. For tests: another process does not see them.
 ///
@@ -58,7 +59,7 @@ impl MemoryStore {
     }
 
     fn records(&self) -> MutexGuard<'_, HashMap<String, Record>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.records)
     }
 }
 

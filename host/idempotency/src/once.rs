@@ -2,16 +2,17 @@
 
 use std::pin::Pin;
 
+use backstop_core::idempotency::OnUnknown;
+use backstop_time::Deadline;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::deadline::Deadline;
 use crate::error::{LeaseEnd, OnceError};
 use crate::key::{Key, KeyError};
 use crate::lease::Lease;
 use crate::observed::Observed;
-use crate::settings::{OnUnknown, Settings};
+use crate::settings::Settings;
 use crate::settle::{Recorded, complete, release};
 use crate::store::{Claim, Claimed, Record, Status, StoreError};
 use crate::wait::Wait;
@@ -130,13 +131,14 @@ where
             });
         };
         let settings = self.settings;
-        let now = settings.clock.now();
-        let deadline = self.deadline.map(|deadline| deadline.resolve(now));
+        let now = settings.clock.time();
+        let end = |deadline: Deadline| now.plus(deadline.left(&*settings.clock));
+        let deadline = self.deadline.map(end);
         if deadline.is_some_and(|deadline| deadline <= now) {
             return Err(OnceError::LeaseEnded(LeaseEnd::Deadline));
         }
         let owner = Uuid::new_v4().simple().to_string();
-        let mut wait = Wait::until(self.wait.map(|bound| bound.resolve(now)), deadline);
+        let mut wait = Wait::until(self.wait.map(end), deadline);
         let lease = loop {
             let lease = Lease::new(settings, key.as_str(), &owner, deadline);
             let ended = match claim(&lease, &key).await {
@@ -151,7 +153,7 @@ where
                 Ok(Claimed::No(record)) => repeat(settings, &key, record),
                 Err(error) => Err(OnceError::Store(error)),
             };
-            match wait.pause(&ended, settings.clock.now(), random()) {
+            match wait.pause(&ended, settings.clock.time(), random()) {
                 Some(pause) => settings.clock.sleep(pause).await,
                 None => {
                     settings.observe(observed(&ended));
@@ -204,7 +206,7 @@ async fn claim(lease: &Lease<'_>, key: &Key) -> Result<Claimed, StoreError> {
     let claim = Claim {
         key: key.as_str(),
         owner: lease.owner,
-        now: lease.settings.clock.now(),
+        now: lease.settings.clock.time(),
         lease_until: lease.until(),
         expires: lease.expires(),
         validation: key.validation(),
@@ -241,7 +243,7 @@ fn repeat<T: DeserializeOwned, E>(
     key: &Key,
     record: Record,
 ) -> Result<Completed<T>, OnceError<E>> {
-    let now = settings.clock.now();
+    let now = settings.clock.time();
     if settings.validate.is_some() && record.validation.as_deref() != key.validation() {
         return Err(OnceError::PayloadMismatch);
     }

@@ -53,7 +53,7 @@ fn not_recorded(lease: &Lease<'_>, error: &StoreError) -> Recorded {
 async fn write(lease: &Lease<'_>, result: Result<&str, &str>) -> Result<bool, StoreError> {
     let settings = lease.settings;
     until_answered(lease, || {
-        let expires = settings.clock.now().plus(settings.expires_after).0 / 1_000;
+        let expires = settings.clock.time().plus(settings.expires_after).0 / 1_000;
         let completion = Completion {
             key: lease.key,
             owner: lease.owner,
@@ -80,7 +80,7 @@ where
     F: Future<Output = Result<T, StoreError>>,
 {
     let clock = &lease.settings.clock;
-    let end = clock.now().plus(lease.settings.record_timeout);
+    let end = clock.time().plus(lease.settings.record_timeout);
     let end = lease.deadline.map_or(end, |deadline| end.min(deadline));
     let mut delay = FIRST_DELAY;
     loop {
@@ -88,7 +88,7 @@ where
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        if error.refused_result || clock.now().plus(delay) >= end {
+        if error.refused_result || clock.time().plus(delay) >= end {
             return Err(error);
         }
         clock.sleep(delay).await;

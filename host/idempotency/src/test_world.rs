@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_core::failure::{Error, Timestamp};
+use backstop_time::{Clock, Sleep, TokioClock};
 use tokio::time::{Instant, sleep};
 
-use crate::clock::{Clock, Sleep};
 use crate::store::{Claim, Claimed, Completion, Record, Renewal, Store, StoreError};
 use crate::{Completed, Format, Idempotency, IdempotencyBuilder, MemoryStore};
 
@@ -32,13 +32,17 @@ impl VirtualClock {
 }
 
 impl Clock for VirtualClock {
-    fn now(&self) -> Timestamp {
+    fn now(&self) -> std::time::Instant {
+        TokioClock.now()
+    }
+
+    fn time(&self) -> Timestamp {
         let ahead = Duration::from_millis(self.ahead.load(Relaxed));
         START.plus(self.start.elapsed() + ahead)
     }
 
-    fn sleep(&self, duration: Duration) -> Sleep {
-        Box::pin(tokio::time::sleep(duration))
+    fn sleep_until(&self, until: std::time::Instant) -> Sleep {
+        TokioClock.sleep_until(until)
     }
 }
 

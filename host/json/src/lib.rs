@@ -3,6 +3,7 @@
 //! `serde`'s derived structs accept arrays in place of objects, fail if a single field can't be read, and reject text with an unpaired surrogate, which Node writes when it cuts a string in the middle of an emoji. [`Object`] keeps each field as its JSON text and parses it on access. [`object`] deserializes a struct from an object only.
 
 mod only;
+pub mod pointer;
 mod text;
 
 use std::collections::BTreeMap;

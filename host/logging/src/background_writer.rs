@@ -6,10 +6,11 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
+use backstop_core::lock::{lock, unpoisoned};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The size of the buffer, in bytes. Further lines are dropped and counted.
@@ -78,7 +79,7 @@ impl BackgroundWriter {
             .0
             .emptied
             .wait_timeout_while(self.0.lock(), timeout, |state| state.bytes > 0);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (state, _) = unpoisoned(waited);
         state.bytes == 0
     }
 
@@ -90,14 +91,14 @@ impl BackgroundWriter {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn next(&self) -> Vec<u8> {
         let waited = self
             .filled
             .wait_while(self.lock(), |state| state.lines.is_empty());
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = unpoisoned(waited);
         state.lines.pop_front().unwrap_or_default()
     }
 

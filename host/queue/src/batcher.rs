@@ -3,9 +3,10 @@
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use backstop_core::backoff::Backoff;
+use backstop_core::lock::lock;
 use futures_util::future::join_all;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep};
@@ -151,7 +152,7 @@ impl<E: Entry> Open<E> {
 
 impl<E: Entry> Shared<E> {
     fn open(&self) -> MutexGuard<'_, Open<E>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 
     /// Sends batches that do not become full in time.

@@ -14,7 +14,6 @@
 
 mod batched;
 mod batcher;
-pub mod clock;
 mod connections;
 pub mod dead_letter;
 pub mod envelope;
@@ -34,7 +33,7 @@ use async_trait::async_trait;
 pub use batched::{Batched, BatchedSends, BatchedWakes, Count, Requests};
 pub use batcher::SubmitError;
 pub use connections::Connections;
-pub use envelope::Envelope;
+pub use envelope::MessageEnvelope;
 pub use error::CREATE_IT;
 pub use error::{EntryError, QueueError};
 pub use example::ordinary_message;
@@ -45,6 +44,7 @@ pub use message::LONGEST_VISIBILITY;
 pub use message::{Attribute, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
 pub use sqs::{MoveTask, Sqs, SqsQueue};
 
+use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
 
 /// A queue's attributes.

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::time::Instant;
 
-use super::Envelope;
+use super::MessageEnvelope;
 use backstop_core::failure::{Milliseconds, Timestamp};
 
 /// The part of SQS's 12 hours that is reserved for the requests.
@@ -144,7 +144,7 @@ pub struct Message {
     /// The ARN of the queue whose redrive policy moved it here (`DeadLetterQueueSourceArn`).
     pub dead_letter_source: Option<String>,
     /// What it carried along if the host has sent it again.
-    pub envelope: Option<Box<Envelope>>,
+    pub envelope: Option<Box<MessageEnvelope>>,
 }
 
 impl Message {

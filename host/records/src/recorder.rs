@@ -5,11 +5,12 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use backstop_core::clock;
+use backstop_core::lock::lock;
 use backstop_core::text::{of_folder, visible};
 
 use crate::record::{DecisionRecord, Observer};
@@ -199,7 +200,7 @@ impl Drop for Recorder {
         if *self.is_stalled.get_mut() {
             return;
         }
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = lock(&self.ended);
         let _ = ended.recv_timeout(SHUTDOWN_TIMEOUT);
     }
 }

@@ -12,9 +12,9 @@ use backstop_core::failure::Milliseconds;
 use backstop_core::policy::{BudgetName, PolicyError, Profile, SettingsError, by_name};
 use backstop_core::settings::Settings;
 use backstop_records::Recorder;
+use backstop_time::{Clock, TokioClock};
 
 use crate::budget::{Budget, BudgetSettings};
-use crate::clock::{Clock, TokioClock};
 use crate::decider::{Decider, Native};
 use crate::event::Observer;
 use crate::into_policy::{Choice, IntoPolicy};

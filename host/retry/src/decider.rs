@@ -11,8 +11,7 @@ use backstop_core::decision::{
 use backstop_core::failure::Failure;
 use backstop_core::policy::{LogLine, PartName, Policy};
 use backstop_core::text::cut;
-
-use crate::clock::Clock;
+use backstop_time::Clock;
 
 /// The result of one evaluation.
 pub(crate) struct Evaluation {

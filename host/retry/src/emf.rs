@@ -1,11 +1,12 @@
 //! Metrics for CloudWatch from a Lambda function: [`Emf`] writes a line for each attempt, from which CloudWatch extracts metrics.
 
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use backstop_core::clock;
 use backstop_core::failure::{Failure, Timestamp};
+use backstop_core::lock::lock;
 use backstop_core::text::{cut, visible};
 use serde_json::{Map, Value, json};
 
@@ -73,7 +74,7 @@ impl<W: Write> Emf<W> {
     fn write(&self, line: &str) {
         let mut line = visible(line).into_owned();
         line.push('\n');
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = lock(&self.output);
         // Metrics must not fail a call.
         let _ = output.write_all(line.as_bytes());
         let _ = output.flush();

@@ -56,8 +56,6 @@ mod attempt;
 pub mod aws;
 pub mod budget;
 mod builder;
-mod clock;
-mod deadline;
 mod decider;
 mod describe;
 mod emf;
@@ -72,7 +70,6 @@ mod remembered;
 mod retrier;
 mod run;
 pub mod telemetry;
-mod test_clock;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(feature = "wasm")]
@@ -87,10 +84,9 @@ pub use backstop_core::policy::{
 };
 pub use backstop_core::policy::{LogLine, PartName};
 pub use backstop_records::{KEPT_DETAILS, RecordError, Recorder};
+pub use backstop_time::{Clock, Deadline, Sleep, TestClock, TokioClock};
 pub use budget::{Budget, BudgetSettings};
 pub use builder::{BuildError, RetrierBuilder};
-pub use clock::{Clock, Sleep, TokioClock};
-pub use deadline::Deadline;
 #[cfg(feature = "reqwest")]
 pub use describe::ReqwestError;
 pub use describe::{By, ByTrait, Describe, Describer, describe_by_causes};
@@ -105,7 +101,6 @@ pub use into_policy::{ByName, ByValue, IntoPolicy, PolicyChoice};
 pub use lent::Lent;
 pub use retrier::{FALLBACK_ATTEMPTS, Retrier};
 pub use run::{Always, Condition, RetryIf, RetryIfOk, Run};
-pub use test_clock::TestClock;
 
 /// Compiles the examples of the document, with the features that they use. The tests of the workspace have these.
 #[cfg(all(doctest, feature = "anyhow", feature = "reqwest", feature = "wasm"))]

@@ -12,10 +12,9 @@ use backstop_core::decision::{
 };
 use backstop_core::failure::{self, Error, Failure, Milliseconds};
 use backstop_core::text::cut;
+use backstop_time::{Clock, Deadline};
 
 use crate::budget::Budget;
-use crate::clock::Clock;
-use crate::deadline::Deadline;
 use crate::decider::{Decider, Evaluation};
 use crate::error::End;
 use crate::event::{Evaluated, Event, Observer};

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use ::tower::retry::Policy;
 use ::tower::{Layer, Service};
 use backstop_core::failure::Error;
+use backstop_time::Sleep;
 
-use crate::clock::Sleep;
 use crate::describe::{By, ByTrait, Describer};
 use crate::error::RetryError;
 use crate::remembered::Remembered;

@@ -59,9 +59,10 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
+use backstop_core::lock::lock;
 use backstop_core::settings::Settings;
 use backstop_versions::{Purpose, Watcher, log_reload, scenario};
 
@@ -118,7 +119,7 @@ impl std::error::Error for WasmError {
 /// What the retriers of this program share unless [`RetrierBuilder::catalog`](crate::RetrierBuilder::catalog) gives them another: a sandbox with the default limits, and the user's cache directory, if it can be used.
 pub fn default_catalog() -> Result<Catalog, SandboxError> {
     static SHARED: Mutex<Option<Catalog>> = Mutex::new(None);
-    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = lock(&SHARED);
     if let Some(catalog) = &*shared {
         return Ok(catalog.clone());
     }

@@ -1,9 +1,10 @@
 //! Changes in watched folders, and when to act on them. A file is often written in several steps; it is read after the last.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use backstop_core::clock;
+use backstop_core::lock::{lock, unpoisoned};
 
 /// A policy's files are checked when they have not changed for this long.
 pub const DEBOUNCE: Duration = Duration::from_millis(200);
@@ -93,12 +94,12 @@ impl Changes {
             }
             let next = state.pending.due().map_or(until, |due| due.min(until));
             let waited = self.changed.wait_timeout(state, next.duration_since(now));
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            drop(unpoisoned(waited));
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

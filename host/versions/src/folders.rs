@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use backstop_core::lock::lock;
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
@@ -134,10 +135,6 @@ fn is_reading(kind: EventKind) -> bool {
         | EventKind::Remove(_)
         | EventKind::Other => false,
     }
-}
-
-fn lock(own: &Mutex<Own>) -> MutexGuard<'_, Own> {
-    own.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The paths whose change can mean another version of the policy.

@@ -12,7 +12,7 @@ use backstop_tests::aws;
 use tokio::sync::Notify;
 
 use crate::Work;
-use crate::run::Clock;
+use crate::run::Stopwatch;
 
 /// How long a failed message is hidden, in seconds: longer than a run.
 const HIDDEN: i32 = 60;
@@ -23,7 +23,7 @@ pub(crate) async fn run(work: Work) {
     let work = Arc::new(work);
     let left = Arc::new(AtomicUsize::new(work.messages));
     let done = Arc::new(Notify::new());
-    let clock = Clock::start();
+    let stopwatch = Stopwatch::start();
     for _ in 0..work.polls {
         let (client, work) = (client.clone(), Arc::clone(&work));
         let (left, done) = (Arc::clone(&left), Arc::clone(&done));
@@ -37,7 +37,7 @@ pub(crate) async fn run(work: Work) {
         });
     }
     done.notified().await;
-    clock.end();
+    stopwatch.end();
 }
 
 /// Receives ten messages and settles them. Returns how many there were.

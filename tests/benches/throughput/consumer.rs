@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::Work;
-use crate::run::Clock;
+use crate::run::Stopwatch;
 
 /// How long an idle consumer is watched: three polls of 20 s have ended or are under way.
 const WATCHED: Duration = Duration::from_secs(59);
@@ -28,14 +28,14 @@ pub(crate) async fn run(work: Work) {
     let handled = Arc::new(Notify::new());
     let consumer = start(work, Arc::clone(&handled)).await;
     let stats = consumer.stats();
-    let clock = Clock::start();
+    let stopwatch = Stopwatch::start();
     tokio::spawn(consumer.run(CancellationToken::new()));
     // Until then, nothing disturbs the consumer.
     handled.notified().await;
     while settled(&stats) < messages {
         sleep(Duration::from_millis(1)).await;
     }
-    clock.end();
+    stopwatch.end();
 }
 
 fn settled(stats: &Stats) -> u64 {

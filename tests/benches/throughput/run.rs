@@ -53,11 +53,11 @@ impl Measured {
     }
 }
 
-/// The clock of a side: prints when it starts and how long it took, which the parent waits for.
+/// The stopwatch of a side: prints when it starts and how long it took, which the parent waits for.
 #[derive(Debug)]
-pub(crate) struct Clock(Instant);
+pub(crate) struct Stopwatch(Instant);
 
-impl Clock {
+impl Stopwatch {
     pub(crate) fn start() -> Self {
         println!("start");
         Self(clock::instant())

@@ -3,10 +3,11 @@
 //! A browser on the operator's machine reaches `127.0.0.1` for every page that it shows. So a request that a page of another site could have sent is refused (`Origin`, `Sec-Fetch-Site`, a body that is not JSON), and one for a name that anybody could point at this address (`Host`: DNS rebinding).
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use backstop_core::lock::lock;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Uri};
@@ -117,7 +118,7 @@ impl Guard {
             return;
         };
         telemetry::admin_refused(reason).increment(1);
-        let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unlogged = lock(&self.unlogged);
         let (count, logged) = &mut *unlogged;
         *count += 1;
         if logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backstop_core::idempotency::{EXPIRES_AFTER, LEASE, OnMissingKey, OnUnknown};
 use backstop_files::only_tables;
 use serde::Deserialize;
 
@@ -81,32 +82,6 @@ pub enum RecordFormat {
     /// Powertools for AWS Lambda (TypeScript).
     TypeScript,
 }
-
-/// What happens to work that may have been done: its host crashed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnUnknown {
-    /// It is done again.
-    #[default]
-    Retry,
-    /// It fails with `IdempotencyOutcomeUnknown`, which is permanent.
-    DeadLetter,
-}
-
-/// What happens to a message without a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnMissingKey {
-    /// It fails with `IdempotencyKeyMissing`, which is permanent.
-    #[default]
-    Error,
-    /// It is handled without a record.
-    NotIdempotent,
-}
-
-/// SQS keeps a message for 14 days at most, and a policy delays it for 14 days at most.
-const EXPIRES_AFTER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-const LEASE: Duration = Duration::from_secs(20);
 
 impl raw::Idempotency {
     pub(super) fn convert(

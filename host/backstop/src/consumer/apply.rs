@@ -15,7 +15,7 @@ use crate::decision::{Action, DecidedBy, Hold};
 use crate::failure::{Failure, Milliseconds};
 use crate::hold;
 use crate::queue::{
-    Batched, Description, Envelope, Linger, Message, Outgoing, Requests, SubmitError,
+    Batched, Description, Linger, Message, MessageEnvelope, Outgoing, Requests, SubmitError,
     VisibilityTimeout,
 };
 use backstop_decider::Decided;
@@ -135,7 +135,7 @@ impl Applier {
         &self,
         shared: &Arc<Shared>,
         message: &Arc<Message>,
-        envelope: &Envelope,
+        envelope: &MessageEnvelope,
         heartbeat: &Heartbeat,
     ) -> bool {
         shared.history.skipped(message);
@@ -155,7 +155,7 @@ impl Applier {
         &self,
         shared: &Arc<Shared>,
         message: &Arc<Message>,
-        envelope: &Envelope,
+        envelope: &MessageEnvelope,
         decided: Option<(&Failure, &Decided)>,
         heartbeat: &Heartbeat,
     ) -> bool {

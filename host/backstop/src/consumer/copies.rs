@@ -3,9 +3,10 @@
 //! Each time that a message is sent again, its envelope is another one. So the copies of one send, and they alone, have the same envelope and the same content. SQS says when each of them was sent, which tells a copy from the same message that is received again. Only what this fleet has sent counts: an envelope that is not verified is nobody's copy.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use tokio::time::Instant;
 
 use super::recent::{Key, Recent};
@@ -103,7 +104,7 @@ impl Copies {
     }
 
     fn lock(&self) -> MutexGuard<'_, Recent<First>> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.first)
     }
 }
 
@@ -117,10 +118,10 @@ mod tests {
     use super::*;
     use crate::failure::Milliseconds;
     use crate::queue::ordinary_message;
-    use crate::queue::{Attribute, Envelope};
+    use crate::queue::{Attribute, MessageEnvelope};
 
-    fn envelope() -> Envelope {
-        Envelope {
+    fn envelope() -> MessageEnvelope {
+        MessageEnvelope {
             is_verified: true,
             id: "m-1".to_owned(),
             sent: Timestamp(1_000),
@@ -137,7 +138,7 @@ mod tests {
         }
     }
 
-    fn message(sent: u64, envelope: Option<Envelope>) -> Message {
+    fn message(sent: u64, envelope: Option<MessageEnvelope>) -> Message {
         Message {
             attributes: [("a".to_owned(), Attribute::number(1))].into(),
             kept_since: Timestamp(sent),
@@ -211,15 +212,15 @@ mod tests {
         let copies = Copies::default();
         assert!(!copies.is_second(&message(5_000, Some(envelope()))));
         let others = [
-            Envelope {
+            MessageEnvelope {
                 hops: 1,
                 ..envelope()
             },
-            Envelope {
+            MessageEnvelope {
                 due: Timestamp(9_001),
                 ..envelope()
             },
-            Envelope {
+            MessageEnvelope {
                 attempts: 3,
                 ..envelope()
             },
@@ -235,7 +236,7 @@ mod tests {
             .attributes
             .insert("a".to_owned(), Attribute::number(2));
         assert!(!copies.is_second(&forged));
-        let strangers = Envelope {
+        let strangers = MessageEnvelope {
             is_verified: false,
             ..envelope()
         };

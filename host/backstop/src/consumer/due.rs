@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use backstop_core::lock::lock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -86,7 +87,7 @@ impl<T> Due<T> {
     }
 
     fn values(&self) -> MutexGuard<'_, BTreeMap<Place, T>> {
-        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.values)
     }
 }
 

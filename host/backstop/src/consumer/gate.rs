@@ -4,10 +4,11 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
+use backstop_core::lock::lock;
 use metrics::Gauge;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -213,7 +214,7 @@ impl Gate {
     }
 
     fn closed(&self) -> MutexGuard<'_, Closed> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.closed)
     }
 }
 

@@ -5,12 +5,14 @@
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use backstop_core::lock::lock;
 
 use super::recent::{Key, Recent};
 use super::returned::{self, Files, Receives};
 use crate::failure::Milliseconds;
-use crate::queue::{Envelope, Message};
+use crate::queue::{Message, MessageEnvelope};
 
 /// The most messages that SQS has in flight, each once for itself and once for its copies.
 const MESSAGES: usize = 240_000;
@@ -79,7 +81,7 @@ impl History {
     /// Writes what the next host of the queue has to know.
     pub(super) fn keep(&self) {
         if let Some((files, receives)) = &self.kept {
-            files.write(&receives.lock().unwrap_or_else(PoisonError::into_inner));
+            files.write(&lock(receives));
         }
     }
 
@@ -141,7 +143,7 @@ impl History {
     }
 
     /// The message was sent again with this envelope.
-    pub(super) fn sent_again(&self, message: &Message, envelope: &Envelope) {
+    pub(super) fn sent_again(&self, message: &Message, envelope: &MessageEnvelope) {
         self.change_all(message, |remembered| {
             remembered.sent_again = envelope.attempts;
             remembered.unattempted = 0;
@@ -157,7 +159,7 @@ impl History {
     pub(super) fn handed_back(&self, message: &Message) {
         self.change(message, |remembered| remembered.unattempted += 1);
         if let Some((_, receives)) = self.kept.as_ref().filter(|_| message.envelope.is_none()) {
-            let mut receives = receives.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut receives = lock(receives);
             returned::count(&mut receives, &message.id);
         }
     }
@@ -168,7 +170,7 @@ impl History {
             return;
         }
         if let Some((_, receives)) = &self.kept {
-            let mut receives = receives.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut receives = lock(receives);
             receives.remove(&message.id);
         }
         let mut messages = self.lock();
@@ -271,7 +273,7 @@ impl History {
     }
 
     fn lock(&self) -> MutexGuard<'_, Recent<Remembered>> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.messages)
     }
 }
 

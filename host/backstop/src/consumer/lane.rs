@@ -16,7 +16,7 @@ use super::heartbeat::Heartbeat;
 use crate::decision::{Action, Decision};
 use crate::failure::{Error, Failure, Milliseconds, random};
 use crate::policy::Payload;
-use crate::queue::{Envelope, Message, VisibilityTimeout};
+use crate::queue::{Message, MessageEnvelope, VisibilityTimeout};
 use backstop_decider::Journey;
 
 /// How long the return of a message is retried. After that it is delivered again when its visibility timeout ends.
@@ -142,7 +142,7 @@ async fn receive_first(
 }
 
 /// The envelope with which a message that was sent again is not due yet. A wake may have made it due, or due earlier.
-fn early(shared: &Shared, message: &Message) -> Option<Envelope> {
+fn early(shared: &Shared, message: &Message) -> Option<MessageEnvelope> {
     let (now, envelope) = (shared.queue.now(), message.envelope.as_ref()?);
     envelope.early_by(now)?;
     match shared.waiting.woken(envelope) {

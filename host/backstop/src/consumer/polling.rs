@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use backstop_core::lock::lock;
 
 /// How many failed polls in a row make a queue count as not polled. A single one may be a reset connection, and the next poll of an idle queue ends only after 20 s.
 const FAILED_POLLS: u32 = 3;
@@ -46,17 +48,13 @@ impl Polling {
 
     /// The gate is closed for this reason, or not closed.
     pub(super) fn closed_by(&self, reason: Option<String>) {
-        *self
-            .closed_by
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = reason;
+        *lock(&self.closed_by) = reason;
     }
 
     /// Why the queue counts as not polled, as the rest of a sentence about it.
     pub(crate) fn problem(&self) -> Option<String> {
         let failures = self.failures.load(Relaxed);
-        let closed_by = self.closed_by.lock();
-        if let Some(reason) = &*closed_by.unwrap_or_else(PoisonError::into_inner) {
+        if let Some(reason) = &*lock(&self.closed_by) {
             return Some(format!(
                 "is not polled, because its worker is unavailable ({reason})"
             ));

@@ -1,7 +1,8 @@
 //! Tasks that handle lanes, each one after another. A new task for each lane would be among the largest costs of a message that succeeds.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use backstop_core::lock::lock;
 use tokio::sync::Notify;
 
 use super::budget::Room;
@@ -65,7 +66,7 @@ impl Drop for Workers {
 
 impl Idle {
     fn inboxes(&self) -> MutexGuard<'_, Option<Vec<Arc<Inbox>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The inboxes of up to this many workers.
@@ -92,7 +93,7 @@ impl Idle {
 
 impl Inbox {
     fn lane(&self) -> MutexGuard<'_, Option<Lane>> {
-        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lane)
     }
 
     fn give(&self, lane: Lane) {

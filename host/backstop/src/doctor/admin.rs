@@ -1,6 +1,6 @@
 //! Checks the address of the admin interface, without listening on it.
 
-use super::{Finding, Findings, Verdict};
+use super::{Finding, Findings, Severity};
 use crate::admin::Address;
 use crate::config::AdminConfig;
 use crate::text::chain;
@@ -9,12 +9,12 @@ use crate::text::chain;
 pub(super) fn examine(config: &AdminConfig) -> Vec<Finding> {
     let mut findings = Findings::about(format!("admin interface {}", config.address));
     match Address::token(config) {
-        Ok(Some(_)) => findings.add(Verdict::Good, "requests need a token"),
+        Ok(Some(_)) => findings.add(Severity::Good, "requests need a token"),
         Ok(None) => findings.add(
-            Verdict::Good,
+            Severity::Good,
             "only this machine reaches it, and each of its users may send requests: a token would prevent that",
         ),
-        Err(error) => findings.add(Verdict::Wrong, chain(&error)),
+        Err(error) => findings.add(Severity::Wrong, chain(&error)),
     }
     findings.found
 }

@@ -1,7 +1,7 @@
 //! The classes that have a dead-letter queue of their own: one that no policy answers has a queue that is never used. Pure: makes no requests.
 
 use super::nearest::nearest;
-use super::{Findings, Verdict};
+use super::{Findings, Severity};
 use crate::config::{DeadLetterQueues, DeciderConfig};
 use crate::policy::{Location, PolicySpec};
 
@@ -19,21 +19,21 @@ pub(super) fn check(findings: &mut Findings, queues: &DeadLetterQueues, decider:
         let meant = near.map(|near| format!(" (`{near}`?)")).unwrap_or_default();
         if !defines_classes(&decider.policy) {
             findings.add(
-                Verdict::Warning,
+                Severity::Warning,
                 format!(
                     "dead-letter-queue names the class `{class}`{meant}, which the policy never answers, so its queue gets no letters: the classes are {known}, and `default` for all others"
                 ),
             );
         } else if near.is_some() {
             findings.add(
-                Verdict::Warning,
+                Severity::Warning,
                 format!(
                     "dead-letter-queue names the class `{class}`{meant}: unless the policy defines it, its queue gets no letters. The classes of every policy are {known}"
                 ),
             );
         } else {
             findings.add(
-                Verdict::Unknown,
+                Severity::Unknown,
                 format!(
                     "not checked: whether the policy defines the class `{class}` of dead-letter-queue. If not, its queue gets no letters"
                 ),
@@ -58,7 +58,7 @@ mod tests {
     use crate::config::Config;
 
     /// The verdicts and texts for a queue with this policy, and this class of its dead-letter queues.
-    fn found(policy: &str, class: &str) -> Vec<(Verdict, String)> {
+    fn found(policy: &str, class: &str) -> Vec<(Severity, String)> {
         let text = format!(
             "[queues.orders]\nurl = \"local:orders\"\nhandler = {{ exec = \"cat\" }}\npolicy = {policy}\ndead-letter-queue = {{ {class} = \"local:invalid\", default = \"local:dead\" }}\n"
         );
@@ -67,8 +67,8 @@ mod tests {
         let mut findings = Findings::about("queue orders");
         check(&mut findings, &queue.dead_letter_queues, &queue.decider);
         let found = findings.found.into_iter();
-        let found = found.inspect(|it| expect_row(it.verdict, &it.text));
-        found.map(|it| (it.verdict, it.text)).collect()
+        let found = found.inspect(|it| expect_row(it.severity, &it.text));
+        found.map(|it| (it.severity, it.text)).collect()
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
             assert_eq!(found("\"./mine.wasm\"", class), [], "{class}");
         }
         let builtin = found("\"linear\"", "permanant");
-        assert_eq!((builtin.len(), builtin[0].0), (1, Verdict::Warning));
+        assert_eq!((builtin.len(), builtin[0].0), (1, Severity::Warning));
         for part in [
             "`permanant` (`permanent`?)",
             "permanent, throttled, transient",
@@ -91,12 +91,12 @@ mod tests {
             "{builtin:?}"
         );
         let own = found("\"./mine.wasm\"", "permenant");
-        assert_eq!(own[0].0, Verdict::Warning);
+        assert_eq!(own[0].0, Severity::Warning);
         assert!(own[0].1.contains("(`permanent`?): unless"), "{own:?}");
         let own = found("\"./mine.wasm\"", "card");
-        assert_eq!(own[0].0, Verdict::Unknown);
+        assert_eq!(own[0].0, Severity::Unknown);
         // Only the part that classifies has a say.
         let composed = found("{ backoff = \"./mine.wasm\" }", "card");
-        assert_eq!(composed[0].0, Verdict::Warning, "{composed:?}");
+        assert_eq!(composed[0].0, Severity::Warning, "{composed:?}");
     }
 }

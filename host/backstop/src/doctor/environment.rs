@@ -5,15 +5,15 @@ use std::path::Path;
 
 use backstop_aws::{queue_identity, queue_region};
 
+use super::deployment::name_of;
 use super::nearest::nearest;
-use super::observed::name_of;
-use super::{Findings, Verdict};
+use super::{Findings, Severity};
 use crate::config::{Cache, Config, Deployed, Destination, unknown_variables, variables};
 use crate::lambda::Allowed;
 use crate::queue::Description;
 use crate::text::chain;
 
-use Verdict::{Good, Unknown, Warning, Wrong};
+use Severity::{Good, Unknown, Warning, Wrong};
 
 /// The folders that a function may write to: its own, and those of file systems.
 const WRITABLE: [&str; 2] = ["/tmp", "/mnt"];

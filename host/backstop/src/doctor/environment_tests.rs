@@ -15,7 +15,7 @@ const GOOD: [(&str, &str); 6] = [
 ];
 
 /// The verdicts and texts for the good environment with these variables over it.
-async fn with(changes: &[(&str, &str)]) -> Vec<(Verdict, String)> {
+async fn with(changes: &[(&str, &str)]) -> Vec<(Severity, String)> {
     let connections = Connections::default();
     let queue = connections.by_url("local:retries").await;
     let queue = Description {
@@ -37,7 +37,7 @@ async fn with(changes: &[(&str, &str)]) -> Vec<(Verdict, String)> {
     };
     check(&mut findings, &environment);
     let found = findings.found.into_iter();
-    found.map(|it| (it.verdict, it.text)).collect()
+    found.map(|it| (it.severity, it.text)).collect()
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn a_valid_environment_is_good_and_the_package_is_not_claimed_to_be() {
 
 #[tokio::test]
 async fn each_mistake_is_found_by_name_with_what_to_set() {
-    for (name, value, verdict, advice) in [
+    for (name, value, severity, advice) in [
         (
             "BACKSTOP_MAX_AGE",
             "soon",
@@ -144,9 +144,9 @@ async fn each_mistake_is_found_by_name_with_what_to_set() {
     ] {
         let found = with(&[(name, value)]).await;
         assert_eq!(found.len(), 1, "{name}={value}: {found:?}");
-        expect_row(verdict, &found[0].1);
+        expect_row(severity, &found[0].1);
         assert!(
-            found[0].0 == verdict && found[0].1.contains(advice),
+            found[0].0 == severity && found[0].1.contains(advice),
             "{name}={value}: {found:?}"
         );
     }

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
 use backstop_backoff::format_duration;
+use backstop_core::rate::Rate;
 use serde::Serialize;
 
-use super::rate::Rate;
-use super::{Finding, Findings, Verdict};
+use super::{Finding, Findings, Severity};
 use crate::decision::{Bounds, Hold};
 use crate::failure::Milliseconds;
 use crate::hold::{HIGH, HoldMode, LIMIT};
@@ -165,7 +165,7 @@ impl Waiting {
     pub(super) fn report(&self, findings: &mut Findings, mut waits: Waits, rate: Option<Rate>) {
         if waits.longest_delay == 0 {
             findings.add(
-                Verdict::Good,
+                Severity::Good,
                 "no message waits: the policy does not delay one that fails with HTTP 503",
             );
             return;
@@ -181,7 +181,7 @@ impl Waiting {
         }
         let waiting = rate.map(|rate| rate.waiting(&waits.of_messages));
         let obstacles = self.obstacles(&waits, waiting);
-        let (verdict, text) = self.judge(&obstacles, &waits);
+        let (severity, text) = self.assess(&obstacles, &waits);
         let text = format!("{}: {text}", describe(&waits, rate.zip(waiting)));
         let hold = match self.mode {
             HoldMode::Visibility => Hold::Visibility,
@@ -203,7 +203,7 @@ impl Waiting {
         };
         findings.found.push(Finding {
             subject: findings.subject.clone(),
-            verdict,
+            severity,
             text,
             hold: Some(Box::new(forecast)),
         });
@@ -247,35 +247,35 @@ impl Waiting {
         found
     }
 
-    fn judge(&self, obstacles: &[String], waits: &Waits) -> (Verdict, String) {
+    fn assess(&self, obstacles: &[String], waits: &Waits) -> (Severity, String) {
         const NEEDS: &str = "This needs sqs:SendMessage on the queue, which can't be checked";
         let reasons = obstacles.join(", and ");
         match self.mode {
             HoldMode::Visibility if obstacles.is_empty() => {
                 let why = if self.is_fifo { " of a FIFO queue" } else { "" };
-                (Verdict::Good, format!("visibility{why} suffices"))
+                (Severity::Good, format!("visibility{why} suffices"))
             }
             HoldMode::Visibility if self.is_fifo => (
-                Verdict::Warning,
+                Severity::Warning,
                 format!(
                     "visibility does not suffice ({reasons}), and a FIFO queue has no other hold. Lower the policy's delays or max-age, or use a standard queue"
                 ),
             ),
             HoldMode::Visibility => (
-                Verdict::Warning,
+                Severity::Warning,
                 format!(
                     "hold = \"visibility\" does not suffice ({reasons}). Set hold = \"auto\" (which needs envelope-key-file if idempotency has no key), or lower the policy's delays or max-age"
                 ),
             ),
             HoldMode::Resend => (
-                Verdict::Unknown,
+                Severity::Unknown,
                 format!("all are sent again, as hold = \"resend\" says. {NEEDS}"),
             ),
             HoldMode::Auto if obstacles.is_empty() => {
                 let rate = Rate::at(self.most_waiting(), &waits.of_messages);
                 let rate = rate.map(|rate| format!(", at about {rate}"));
                 (
-                    Verdict::Good,
+                    Severity::Good,
                     format!(
                         "auto holds all by visibility. It changes to resend at {HIGH} in flight{}, and then needs sqs:SendMessage on the queue",
                         rate.unwrap_or_default()
@@ -283,7 +283,7 @@ impl Waiting {
                 )
             }
             HoldMode::Auto => (
-                Verdict::Unknown,
+                Severity::Unknown,
                 format!(
                     "auto sends those again that can't wait by visibility ({reasons}). {NEEDS}"
                 ),

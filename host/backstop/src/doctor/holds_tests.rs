@@ -35,12 +35,12 @@ fn report(waiting: &Waiting, waits: &Waits, rate: &str) -> Finding {
 async fn each_mode_is_judged_by_delay_retention_and_number() {
     let queue = queue("local:orders").await;
     use HoldMode::{Auto, Resend, Visibility};
-    use Verdict::{Good, Unknown, Warning};
+    use Severity::{Good, Unknown, Warning};
     let short = waits(30_000, &[60_000]);
     let long = waits(13 * HOUR, &[13 * HOUR]);
     let kept = waits(HOUR, &[4 * DAY + 1]);
     let capped = waits(12 * HOUR, &[12 * HOUR]);
-    for (mode, waits, rate, verdict, hold, part) in [
+    for (mode, waits, rate, severity, hold, part) in [
         (
             Visibility,
             &capped,
@@ -157,10 +157,14 @@ async fn each_mode_is_judged_by_delay_retention_and_number() {
         let finding = report(&Waiting::in_queue(mode, &queue), waits, rate);
         assert!(finding.text.contains(part), "{part:?}: {}", finding.text);
         let forecast = finding.hold.unwrap();
-        assert_eq!((finding.verdict, forecast.hold), (verdict, hold), "{part}");
+        assert_eq!(
+            (finding.severity, forecast.hold),
+            (severity, hold),
+            "{part}"
+        );
         assert_eq!(
             forecast.visibility_suffices,
-            verdict == Good || mode == Resend
+            severity == Good || mode == Resend
         );
     }
 }
@@ -170,10 +174,10 @@ async fn a_fifo_queue_has_no_other_hold() {
     let queue = queue("local:orders.fifo").await;
     let waiting = Waiting::in_queue(HoldMode::Auto, &queue);
     let found = report(&waiting, &waits(30_000, &[60_000]), "1999/s");
-    assert_eq!(found.verdict, Verdict::Good);
+    assert_eq!(found.severity, Severity::Good);
     assert!(found.text.ends_with("visibility of a FIFO queue suffices"));
     let found = report(&waiting, &waits(30_000, &[60_000]), "2000/s");
-    assert_eq!(found.verdict, Verdict::Warning);
+    assert_eq!(found.severity, Severity::Warning);
     assert!(
         found.text.contains("use a standard queue"),
         "{}",
@@ -187,10 +191,10 @@ async fn in_a_retry_queue_only_one_delay_has_to_fit_the_retention() {
     let queue = queue("local:retries").await;
     let waiting = Waiting::in_retry_queue(HoldMode::Visibility, Some(&queue));
     let found = report(&waiting, &waits(3 * DAY, &[10 * DAY]), "10/h");
-    assert_eq!(found.verdict, Verdict::Good, "{}", found.text);
+    assert_eq!(found.severity, Severity::Good, "{}", found.text);
     assert!(found.text.starts_with("at 10/h, about 2400 messages wait"));
     let found = report(&waiting, &waits(4 * DAY, &[10 * DAY]), "10/h");
-    assert_eq!(found.verdict, Verdict::Warning);
+    assert_eq!(found.severity, Severity::Warning);
     let part = "keeps a record for 3d23h45m of delay";
     assert!(found.text.contains(part), "{}", found.text);
 }
@@ -210,7 +214,7 @@ async fn retries_without_an_end_stop_at_the_retention() {
     };
     let waiting = Waiting::in_queue(HoldMode::Visibility, &queue);
     let found = report(&waiting, &endless, "1/h");
-    assert_eq!(found.verdict, Verdict::Good);
+    assert_eq!(found.severity, Severity::Good);
     let start = "at 1/h, about 96 messages wait at once, each for 4d in all, by delays of up to 1h (it is still retried after 999 attempts)";
     assert!(found.text.starts_with(start), "{}", found.text);
     let receives = |mode| {
@@ -226,7 +230,7 @@ async fn a_policy_that_does_not_retry_needs_no_hold() {
     let queue = queue("local:orders").await;
     let waiting = Waiting::in_queue(HoldMode::Resend, &queue);
     let found = report(&waiting, &waits(0, &[0]), "10/s");
-    assert_eq!((found.verdict, found.hold), (Verdict::Good, None));
+    assert_eq!((found.severity, found.hold), (Severity::Good, None));
 }
 
 #[tokio::test]
@@ -245,7 +249,7 @@ async fn retries_without_an_end_are_reported_unless_the_queue_ends_them() {
     assert!(text.starts_with("only the policy ends"), "{text}");
     for waits in [&ended, &unended] {
         let text = auto.endless(&none, waits).unwrap();
-        super::super::documented::expect_row(Verdict::Warning, text);
+        super::super::documented::expect_row(Severity::Warning, text);
     }
     let resend = Waiting::in_queue(HoldMode::Resend, &queue);
     assert!(resend.endless(&none, &ended).is_some());

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::deployment::{Deployment, DeploymentReader, Function, name_of};
 use super::environment::{self, Environment};
 use super::holds::Waiting;
-use super::observed::{Function, Observed, Observer, name_of};
 use super::{
-    Finding, Findings, Given, VALID, Verdict, Workload, classes, discards, forecast, retries,
+    Finding, Findings, Given, Severity, VALID, Workload, classes, discards, forecast, retries,
     shadow,
 };
 use crate::assembly::{Assembly, LoadError};
@@ -34,7 +34,7 @@ pub(super) async fn examine(
         let policy = decides(&mut found, config, lambda).await;
         let mut findings = Findings::about("retry queue");
         findings.add(
-            Verdict::Unknown,
+            Severity::Unknown,
             "not configured: set retry-queue in [lambda] (--retry-queue), or name the handler (--function), to check the whole path of a failed event",
         );
         if let Some(policy) = policy {
@@ -44,23 +44,23 @@ pub(super) async fn examine(
         found.extend(findings.found);
         return found;
     }
-    let observer = Observer::new(connections).await;
+    let reader = DeploymentReader::new(connections).await;
     let mut functions = Vec::new();
     for name in &given.flags.functions {
-        functions.push(observer.function(name).await);
+        functions.push(reader.function(name).await);
     }
     let (mut handlers, mut functions): (Vec<_>, Vec<_>) =
         functions.into_iter().partition(Function::is_handler);
     let mut found = Vec::new();
     let mut handler = match &lambda.handler {
-        Some(name) => Some(observer.function(name).await),
+        Some(name) => Some(reader.function(name).await),
         None if handlers.is_empty() => None,
         None => Some(handlers.remove(0)),
     };
     for other in handlers {
         let mut findings = Findings::about(format!("handler {}", name_of(&other.name)));
         findings.add(
-            Verdict::Unknown,
+            Severity::Unknown,
             "not checked: one handler at a time is. Name it with --function alone",
         );
         found.extend(findings.found);
@@ -70,10 +70,10 @@ pub(super) async fn examine(
         handler: handler.as_ref(),
         functions: &functions,
     };
-    let queue = retry_queue(&mut found, &observer, &to, connections).await;
+    let queue = retry_queue(&mut found, &reader, &to, connections).await;
     let mut mappings = Ok(Vec::new());
     if let Some(queue) = &queue {
-        mappings = observer.mappings(&queue.arn).await;
+        mappings = reader.mappings(&queue.arn).await;
         let of_mapping = mappings.as_ref().ok().and_then(|found| found.first());
         if let (None, Some(mapping)) = (&handler, of_mapping) {
             let named = functions
@@ -81,7 +81,7 @@ pub(super) async fn examine(
                 .position(|it| it.is_named(&mapping.function));
             handler = Some(match named {
                 Some(position) => functions.remove(position),
-                None => observer.function(&mapping.function).await,
+                None => reader.function(&mapping.function).await,
             });
         }
     }
@@ -99,7 +99,7 @@ pub(super) async fn examine(
     for name in &lambda.functions {
         let mut known = functions.iter().chain(&handler);
         if !known.any(|it| it.is_named(name)) {
-            functions.push(observer.function(name).await);
+            functions.push(reader.function(name).await);
         }
     }
     let policy = policy(&mut found, config, &lambda, given, deployed.as_ref()).await;
@@ -116,8 +116,8 @@ pub(super) async fn examine(
         found.extend(handler.iter().chain(&functions).map(retries::alone));
         return found;
     };
-    let (dead_letters, class_dead_letters) = observer.dead_letters(&lambda, &retry_queue).await;
-    let observed = Observed {
+    let (dead_letters, class_dead_letters) = reader.dead_letters(&lambda, &retry_queue).await;
+    let deployment = Deployment {
         retry_queue,
         dead_letters,
         class_dead_letters,
@@ -125,8 +125,8 @@ pub(super) async fn examine(
         handler,
         functions,
     };
-    found.extend(retries::check(&observed, &lambda));
-    let queue = &observed.retry_queue;
+    found.extend(retries::check(&deployment, &lambda));
+    let queue = &deployment.retry_queue;
     let mut findings = Findings::about(format!("retry queue {}", short_name(&queue.arn)));
     classes::check(&mut findings, &lambda.dead_letter_queues, &lambda.decider);
     if let Some(policy) = policy {
@@ -147,24 +147,24 @@ struct Leads<'a> {
 /// The retry queue: the configured one, that of the handler's mapping or of its environment, or the one to which a function sends its failures.
 async fn retry_queue(
     found: &mut Vec<Finding>,
-    observer: &Observer<'_>,
+    reader: &DeploymentReader<'_>,
     leads: &Leads<'_>,
     connections: &Connections,
 ) -> Option<Description> {
     let mut mapped = Vec::new();
     let mut findings = Findings::about("retry queue");
     if let (None, Some(handler)) = (leads.configured, leads.handler) {
-        match observer.queues_of(&handler.name).await {
+        match reader.queues_of(&handler.name).await {
             Ok(queues) => mapped = queues,
             Err(reason) => findings.add(
-                Verdict::Unknown,
+                Severity::Unknown,
                 format!("not checked: {reason}. Allow lambda:ListEventSourceMappings"),
             ),
         }
     }
     for other in mapped.iter().skip(1) {
         findings.add(
-            Verdict::Unknown,
+            Severity::Unknown,
             format!("not checked: the handler reads from {other} too. Name it with --retry-queue"),
         );
     }
@@ -182,7 +182,7 @@ async fn retry_queue(
         (_, Some(arn)) => (arn, connections.by_arn(arn).await),
         (None, None) => {
             findings.add(
-                Verdict::Unknown,
+                Severity::Unknown,
                 "not known: no event source mapping and no on-failure destination leads to it. Name it with --retry-queue",
             );
             found.append(&mut findings.found);
@@ -198,7 +198,7 @@ async fn retry_queue(
         Err(error) => {
             findings.subject = format!("retry queue {}", short_name(name));
             let fault = consumer::fault("retry queue", name, "sqs:GetQueueAttributes", error);
-            findings.add(Verdict::Wrong, chain(&fault));
+            findings.add(Severity::Wrong, chain(&fault));
             None
         }
     };
@@ -239,7 +239,7 @@ impl Handler<'_> {
                 let reason = settings.variables.as_ref().err();
                 let reason = reason.map_or("it can't be read", String::as_str);
                 findings.add(
-                    Verdict::Unknown,
+                    Severity::Unknown,
                     format!("not checked: its environment, since {reason}"),
                 );
             }
@@ -298,7 +298,7 @@ async fn policy(
         return decides(found, config, lambda).await;
     };
     let mut findings = Findings::about("policy");
-    findings.add(Verdict::Unknown, format!("not checked: {why}"));
+    findings.add(Severity::Unknown, format!("not checked: {why}"));
     found.append(&mut findings.found);
     None
 }
@@ -329,7 +329,7 @@ async fn decides(
     let assembly = match Assembly::for_check(config) {
         Ok(assembly) => assembly,
         Err(error) => {
-            findings.add(Verdict::Wrong, error.to_string());
+            findings.add(Severity::Wrong, error.to_string());
             found.append(&mut findings.found);
             return None;
         }
@@ -337,17 +337,17 @@ async fn decides(
     let policy = match assembly.policy(&lambda.decider).await {
         Ok(policy) => {
             let title = policy.current().title();
-            findings.add(Verdict::Good, format!("{title} {VALID}"));
+            findings.add(Severity::Good, format!("{title} {VALID}"));
             discards(&mut findings, &lambda.decider);
             Some(policy)
         }
         Err(error @ LoadError::Scenarios(_)) => {
-            findings.add(Verdict::Wrong, chain(&error));
+            findings.add(Severity::Wrong, chain(&error));
             None
         }
         Err(error @ LoadError::Policy(_)) => {
             findings.add(
-                Verdict::Wrong,
+                Severity::Wrong,
                 format!("{}: the fallback would decide instead", chain(&error)),
             );
             None

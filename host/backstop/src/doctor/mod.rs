@@ -1,19 +1,18 @@
 //! Checks a deployment before it runs, and reports what would not work as its operator expects.
 //!
-//! The queues of a consumer are checked as `backstop run` checks them at its start. For a Lambda retry handler, `lambda` goes from its queue to its functions: `observed` collects the deployment's settings from AWS, `environment` reads its variables as the handler does, and `retries` compares all of it with the known mistakes.
+//! The queues of a consumer are checked as `backstop run` checks them at its start. For a Lambda retry handler, `lambda` goes from its queue to its functions: `deployment` collects the deployment's settings from AWS, `environment` reads its variables as the handler does, and `retries` compares all of it with the known mistakes.
 
 mod access;
 mod admin;
 mod classes;
+mod deployment;
 #[cfg(test)]
 mod documented;
 mod environment;
 mod holds;
 mod lambda;
 mod nearest;
-mod observed;
 mod queues;
-mod rate;
 mod retries;
 
 use std::fmt;
@@ -35,12 +34,11 @@ use backstop_idempotency::TableError;
 use holds::Waiting;
 
 pub use holds::{HoldForecast, Scope, Simulate, Waits, Workload};
-pub use rate::{InvalidRate, Rate};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum Severity {
     /// Nothing to change.
     Good,
     /// Could not be checked.
@@ -57,7 +55,8 @@ pub struct Finding {
     /// What was checked: a queue, a function, a mapping, a policy.
     pub subject: String,
     /// How bad it is.
-    pub verdict: Verdict,
+    #[serde(rename = "verdict")]
+    pub severity: Severity,
     /// What was found and, unless it is good, what to change.
     pub text: String,
     /// The numbers of a finding about how messages wait.
@@ -85,21 +84,21 @@ impl Findings {
         }
     }
 
-    fn add(&mut self, verdict: Verdict, text: impl Into<String>) {
+    fn add(&mut self, severity: Severity, text: impl Into<String>) {
         self.found.push(Finding {
             subject: self.subject.clone(),
-            verdict,
+            severity,
             text: text.into(),
             hold: None,
         });
     }
 
-    /// A good finding if the condition is met; otherwise this verdict with this advice.
-    fn expect(&mut self, is_met: bool, good: &str, verdict: Verdict, advice: impl Into<String>) {
+    /// A good finding if the condition is met; otherwise this severity with this advice.
+    fn expect(&mut self, is_met: bool, good: &str, severity: Severity, advice: impl Into<String>) {
         if is_met {
-            self.add(Verdict::Good, good);
+            self.add(Severity::Good, good);
         } else {
-            self.add(verdict, advice);
+            self.add(severity, advice);
         }
     }
 }
@@ -124,14 +123,14 @@ pub async fn examine(
         Ok(assembly) => assembly,
         Err(error) => {
             let mut findings = Findings::about("this machine");
-            findings.add(Verdict::Wrong, error.to_string());
+            findings.add(Severity::Wrong, error.to_string());
             return findings.found;
         }
     };
     let mut found = Vec::new();
     if let Err(too_few) = service::descriptors::check(&config.queues) {
         let mut findings = Findings::about("this machine");
-        findings.add(Verdict::Warning, too_few.to_string());
+        findings.add(Severity::Warning, too_few.to_string());
         found.extend(findings.found);
     }
     found.extend(config.admin.iter().flat_map(admin::examine));
@@ -168,24 +167,24 @@ async fn examine_queue(
     let has_policy = !faults.iter().any(is_policy);
     if faults.is_empty() {
         findings.add(
-            Verdict::Good,
+            Severity::Good,
             "queue, dead-letter queue, handler and policy match each other",
         );
     }
     for fault in faults {
-        findings.add(Verdict::Wrong, chain(&fault));
+        findings.add(Severity::Wrong, chain(&fault));
     }
     for warning in warnings {
-        findings.add(Verdict::Warning, warning.to_string());
+        findings.add(Severity::Warning, warning.to_string());
     }
     classes::check(&mut findings, &queue.dead_letter_queues, &queue.decider);
     if let Some(description) = &description {
         queues::check(&mut findings, description);
     }
     for letters in &dead_letters {
-        if let Some((verdict, text)) = queues::access(letters) {
+        if let Some((severity, text)) = queues::access(letters) {
             let name = short_name(&letters.arn);
-            findings.add(verdict, format!("its dead-letter queue {name}: {text}"));
+            findings.add(severity, format!("its dead-letter queue {name}: {text}"));
         }
     }
     #[cfg(feature = "idempotency")]
@@ -216,19 +215,19 @@ async fn table(
     let expiration = expiration.unwrap_or("expiration");
     match crate::idempotency::check(queue, config, connections).await {
         Ok(Some(true)) => findings.add(
-            Verdict::Good,
+            Severity::Good,
             format!("the table `{name}` has the keys of idempotency records and deletes expired ones"),
         ),
         Ok(Some(false)) => findings.add(
-            Verdict::Warning,
+            Severity::Warning,
             format!("the table `{name}` keeps expired records: enable its time to live on the attribute `{expiration}`"),
         ),
         Ok(None) => findings.add(
-            Verdict::Unknown,
+            Severity::Unknown,
             format!("the table `{name}` may keep expired records: allow dynamodb:DescribeTimeToLive to check it"),
         ),
         Err(TableError::NotDescribed { why, .. }) => findings.add(
-            Verdict::Unknown,
+            Severity::Unknown,
             format!("the table `{name}` could not be checked: {why}"),
         ),
         // Reported with the handler.
@@ -251,7 +250,7 @@ async fn forecast(
             let endless = waiting.endless(&decider.bounds, &waits);
             waiting.report(findings, waits, workload.rate);
             if let Some(text) = endless {
-                findings.add(Verdict::Warning, text);
+                findings.add(Severity::Warning, text);
             }
         }
         Err(ended) => std::panic::resume_unwind(ended.into_panic()),
@@ -275,10 +274,10 @@ async fn shadow(findings: &mut Findings, decider: &DeciderConfig, assembly: &Ass
         None => {}
         Some(Ok(policy)) => {
             let title = policy.current().title();
-            findings.add(Verdict::Good, format!("the shadow {title} {VALID}"));
+            findings.add(Severity::Good, format!("the shadow {title} {VALID}"));
         }
         Some(Err(error)) => findings.add(
-            Verdict::Warning,
+            Severity::Warning,
             format!("the shadow can't be evaluated: {}", chain(&error)),
         ),
     }
@@ -299,8 +298,8 @@ fn discards(findings: &mut Findings, decider: &DeciderConfig) {
             "{} may discard messages, of which no copy is kept: with allow-discard = false they are dead-lettered instead",
             part.source
         );
-        findings.add(Verdict::Good, text);
+        findings.add(Severity::Good, text);
     } else {
-        findings.add(Verdict::Good, "what the policy discards is dead-lettered");
+        findings.add(Severity::Good, "what the policy discards is dead-lettered");
     }
 }

@@ -3,7 +3,7 @@
 use backstop_backoff::format_duration;
 
 use super::access::Access;
-use super::{Findings, Verdict};
+use super::{Findings, Severity};
 use crate::failure::Milliseconds;
 use crate::queue::Description;
 
@@ -18,18 +18,18 @@ pub(super) fn delay(queue: &Description) -> Option<String> {
 }
 
 /// Whether strangers may use it.
-pub(super) fn access(queue: &Description) -> Option<(Verdict, String)> {
+pub(super) fn access(queue: &Description) -> Option<(Severity, String)> {
     match Access::of(queue.access_policy.as_deref()?) {
         Access::Limited => None,
         Access::Open(actions) => Some((
-            Verdict::Warning,
+            Severity::Warning,
             format!(
                 "lets everybody {} (its access policy has Principal \"*\" without a Condition that says who): work, attributes and envelopes can be forged. Name those who may in Principal, or add a Condition such as aws:SourceArn",
                 actions.join(", ")
             ),
         )),
         Access::Unclear(why) => Some((
-            Verdict::Unknown,
+            Severity::Unknown,
             format!("not checked: whom its access policy admits, since {why}"),
         )),
     }
@@ -38,9 +38,9 @@ pub(super) fn access(queue: &Description) -> Option<(Verdict, String)> {
 /// Adds what is wrong with the queue of a consumer, and nothing if it is in order.
 pub(super) fn check(findings: &mut Findings, queue: &Description) {
     if let Some(text) = delay(queue) {
-        findings.add(Verdict::Warning, text);
+        findings.add(Severity::Warning, text);
     }
-    if let Some((verdict, text)) = access(queue) {
-        findings.add(verdict, text);
+    if let Some((severity, text)) = access(queue) {
+        findings.add(severity, text);
     }
 }

@@ -1,14 +1,14 @@
 //! The known mistakes in a deployment that retries asynchronous functions through a queue, found in its settings. Pure: makes no requests.
 
-use super::observed::{Described, Events, Function, Mapping, Observed, Unseen, name_of};
-use super::{Finding, Findings, Verdict, queues};
+use super::deployment::{Deployment, Described, Events, Function, Mapping, Unseen, name_of};
+use super::{Finding, Findings, Severity, queues};
 use crate::config::LambdaConfig;
 use crate::config::UNHINDERED_ATTEMPTS;
 use crate::decision::LONGEST_DELAY;
 use crate::lambda::STEP;
 use crate::queue::{BATCH_BYTES, CREATE_IT, Description, short_name};
 
-use Verdict::{Unknown, Warning, Wrong};
+use Severity::{Unknown, Warning, Wrong};
 
 /// Receives without an attempt that a message must be allowed, in addition to those in which it is delayed again.
 const SPARE_RECEIVES: u32 = 22;
@@ -23,18 +23,18 @@ const MANY_IN_FLIGHT: usize = 100_000;
 const MISSING: &str = "does not exist: create it or correct its name; the account and region must be those of the credentials";
 
 /// Checks everything.
-pub(super) fn check(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
-    let mut found = retry_queue(observed, lambda);
-    let own = observed.dead_letters.as_ref();
-    found.extend(dead_letters("dead-letter queue", own, observed));
-    for (class, queue) in &observed.class_dead_letters {
+pub(super) fn check(deployment: &Deployment, lambda: &LambdaConfig) -> Vec<Finding> {
+    let mut found = retry_queue(deployment, lambda);
+    let own = deployment.dead_letters.as_ref();
+    found.extend(dead_letters("dead-letter queue", own, deployment));
+    for (class, queue) in &deployment.class_dead_letters {
         let subject = format!("dead-letter queue of class {class}");
-        found.extend(dead_letters(&subject, Some(queue), observed));
+        found.extend(dead_letters(&subject, Some(queue), deployment));
     }
-    found.extend(mapping(observed));
-    found.extend(handler(observed, lambda));
-    for function in &observed.functions {
-        found.extend(retried(function, observed, lambda));
+    found.extend(mapping(deployment));
+    found.extend(handler(deployment, lambda));
+    for function in &deployment.functions {
+        found.extend(retried(function, deployment, lambda));
     }
     if lambda.functions.is_empty() {
         let mut findings = Findings::about("functions");
@@ -46,7 +46,7 @@ pub(super) fn check(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> 
 
 /// What is known of a function whose retry queue is not.
 pub(super) fn alone(function: &Function) -> Finding {
-    let (verdict, text) = match &function.settings {
+    let (severity, text) = match &function.settings {
         Err(_) if function.missing => (Wrong, MISSING.to_owned()),
         Err(reason) => (
             Unknown,
@@ -59,14 +59,14 @@ pub(super) fn alone(function: &Function) -> Finding {
     };
     Finding {
         subject: format!("function {}", name_of(&function.name)),
-        verdict,
+        severity,
         text,
         hold: None,
     }
 }
 
-fn retry_queue(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
-    let queue = &observed.retry_queue;
+fn retry_queue(deployment: &Deployment, lambda: &LambdaConfig) -> Vec<Finding> {
+    let queue = &deployment.retry_queue;
     let mut findings = Findings::about(format!("retry queue {}", short_name(&queue.arn)));
     findings.expect(
         !queue.fifo,
@@ -92,7 +92,7 @@ fn retry_queue(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
             "gives a record up after {} receives: while Lambda accepts no invocations of a function, each attempt uses one up. Set maxReceiveCount to 1000",
             redrive.max_receive_count
         )),
-        Some(_) => findings.add(Verdict::Good, "does not give up a record that is only delayed"),
+        Some(_) => findings.add(Severity::Good, "does not give up a record that is only delayed"),
         None => findings.add(Warning, "has no redrive policy: a record that the handler can't read is received forever. Give it one with maxReceiveCount 1000"),
     }
     if let Some(in_flight) = queue.in_flight {
@@ -116,15 +116,15 @@ fn of_itself(findings: &mut Findings, queue: &Description, has_attempts: bool) {
     if let Some(text) = delay {
         findings.add(Warning, text);
     }
-    if let Some((verdict, text)) = access {
-        findings.add(verdict, text);
+    if let Some((severity, text)) = access {
+        findings.add(severity, text);
     }
     if is_good {
-        findings.add(Verdict::Good, "is not open to everybody");
+        findings.add(Severity::Good, "is not open to everybody");
     }
 }
 
-fn dead_letters(subject: &str, queue: Option<&Described>, observed: &Observed) -> Vec<Finding> {
+fn dead_letters(subject: &str, queue: Option<&Described>, deployment: &Deployment) -> Vec<Finding> {
     let mut findings = Findings::about(subject);
     let queue: &Description = match queue {
         None => {
@@ -142,7 +142,7 @@ fn dead_letters(subject: &str, queue: Option<&Described>, observed: &Observed) -
         Some(Ok(queue)) => queue,
     };
     findings.subject = format!("{subject} {}", short_name(&queue.arn));
-    let retries = &observed.retry_queue;
+    let retries = &deployment.retry_queue;
     findings.expect(
         queue.arn != retries.arn,
         "is not the retry queue",
@@ -167,9 +167,9 @@ fn dead_letters(subject: &str, queue: Option<&Described>, observed: &Observed) -
     findings.found
 }
 
-fn mapping(observed: &Observed) -> Vec<Finding> {
+fn mapping(deployment: &Deployment) -> Vec<Finding> {
     let mut findings = Findings::about("event source mapping");
-    let mappings = match &observed.mappings {
+    let mappings = match &deployment.mappings {
         Ok(mappings) => mappings,
         Err(reason) => {
             findings.add(
@@ -210,7 +210,7 @@ fn mapping(observed: &Observed) -> Vec<Finding> {
         Wrong,
         "has filter criteria: records that do not match are deleted, and their events lost. Remove them",
     );
-    let named = observed
+    let named = deployment
         .handler
         .as_ref()
         .map(|handler| name_of(&handler.name));
@@ -225,12 +225,12 @@ fn mapping(observed: &Observed) -> Vec<Finding> {
             ),
         );
     }
-    let Some(Ok(settings)) = observed.handler.as_ref().map(|handler| &handler.settings) else {
+    let Some(Ok(settings)) = deployment.handler.as_ref().map(|handler| &handler.settings) else {
         return findings.found;
     };
-    let visibility = observed.retry_queue.visibility_timeout.seconds();
+    let visibility = deployment.retry_queue.visibility_timeout.seconds();
     let advised = 6 * settings.timeout + window;
-    let (verdict, text) = if visibility < settings.timeout {
+    let (severity, text) = if visibility < settings.timeout {
         (
             Wrong,
             "a record is received again while it is being handled",
@@ -241,7 +241,7 @@ fn mapping(observed: &Observed) -> Vec<Finding> {
             "a record may be received again while it waits for a free handler",
         )
     };
-    findings.expect(visibility >= advised, "gives a batch enough time before it is received again", verdict, format!(
+    findings.expect(visibility >= advised, "gives a batch enough time before it is received again", severity, format!(
         "{text}: set the retry queue's VisibilityTimeout to at least {advised}, six times the handler's timeout and the batching window (it is {visibility})"
     ));
     if let (Some(reserved), Some(most)) = (settings.reserved_concurrency, mapping.max_concurrency)
@@ -252,9 +252,9 @@ fn mapping(observed: &Observed) -> Vec<Finding> {
     findings.found
 }
 
-fn handler(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
+fn handler(deployment: &Deployment, lambda: &LambdaConfig) -> Vec<Finding> {
     let mut findings = Findings::about("handler");
-    let Some(handler) = &observed.handler else {
+    let Some(handler) = &deployment.handler else {
         findings.add(
             Unknown,
             "unknown: there is no mapping, and none is configured",
@@ -278,7 +278,7 @@ fn handler(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
                 lambda.margin.as_secs()
             ),
         ),
-        Ok(_) => findings.add(Verdict::Good, "exists and may run"),
+        Ok(_) => findings.add(Severity::Good, "exists and may run"),
         Err(reason) => findings.add(
             Unknown,
             format!("not checked: {reason}. Allow lambda:GetFunction"),
@@ -288,7 +288,7 @@ fn handler(observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
     findings.found
 }
 
-fn retried(function: &Function, observed: &Observed, lambda: &LambdaConfig) -> Vec<Finding> {
+fn retried(function: &Function, deployment: &Deployment, lambda: &LambdaConfig) -> Vec<Finding> {
     let mut findings = Findings::about(format!("function {}", name_of(&function.name)));
     if function.missing {
         findings.add(Wrong, MISSING);
@@ -297,7 +297,7 @@ fn retried(function: &Function, observed: &Observed, lambda: &LambdaConfig) -> V
     match &function.settings {
         Ok(settings) => {
             let is_wrong =
-                settings.dead_letter_config.as_deref() == Some(observed.retry_queue.arn.as_str());
+                settings.dead_letter_config.as_deref() == Some(deployment.retry_queue.arn.as_str());
             if settings.reserved_concurrency == Some(0) {
                 findings.add(Warning, "has a reserved concurrency of 0: each of its events arrives here at once, and uses up attempts without running");
             }
@@ -310,8 +310,8 @@ fn retried(function: &Function, observed: &Observed, lambda: &LambdaConfig) -> V
     }
     match &function.events {
         Ok(events) => {
-            destination(&mut findings, events.as_ref(), &observed.retry_queue.arn);
-            success(&mut findings, events.as_ref(), observed);
+            destination(&mut findings, events.as_ref(), &deployment.retry_queue.arn);
+            success(&mut findings, events.as_ref(), deployment);
         }
         Err(reason) => findings.add(
             Unknown,
@@ -342,24 +342,25 @@ fn destination(findings: &mut Findings, events: Option<&Events>, retry_queue: &s
 }
 
 /// What happens to the record of a success.
-fn success(findings: &mut Findings, events: Option<&Events>, observed: &Observed) {
+fn success(findings: &mut Findings, events: Option<&Events>, deployment: &Deployment) {
     let Some(to) = events.and_then(|events| events.on_success.as_deref()) else {
         return;
     };
-    let dead_letters = observed.dead_letters.iter();
-    let mut dead_letters = dead_letters.chain(observed.class_dead_letters.iter().map(|(_, it)| it));
-    if to == observed.retry_queue.arn {
+    let dead_letters = deployment.dead_letters.iter();
+    let mut dead_letters =
+        dead_letters.chain(deployment.class_dead_letters.iter().map(|(_, it)| it));
+    if to == deployment.retry_queue.arn {
         findings.add(Wrong, "sends its successes to the retry queue too, where each becomes a dead letter: remove its OnSuccess destination, or set another");
     } else if dead_letters.any(|it| it.as_ref().is_ok_and(|queue| queue.arn == to)) {
         findings.add(Wrong, "sends its successes to the dead-letter queue, where nobody can tell them from failures: remove its OnSuccess destination, or set another");
-    } else if observed
+    } else if deployment
         .handler
         .as_ref()
         .is_some_and(|handler| handler.is_named(to))
     {
         findings.add(Wrong, "sends its successes to the retry handler, which reads batches of the retry queue only: remove its OnSuccess destination, or set another");
     } else {
-        findings.add(Verdict::Good, format!("sends its successes to {to}: after a retry, their requestPayload is the envelope with the event in it"));
+        findings.add(Severity::Good, format!("sends its successes to {to}: after a retry, their requestPayload is the envelope with the event in it"));
     }
 }
 
@@ -372,7 +373,7 @@ fn recursion(findings: &mut Findings, function: &Function, lambda: &LambdaConfig
         .unwrap_or(UNHINDERED_ATTEMPTS);
     let name = name_of(&function.name);
     match &function.detects_recursion {
-        Ok(false) => findings.add(Verdict::Good, "may be invoked as often as the policy decides"),
+        Ok(false) => findings.add(Severity::Good, "may be invoked as often as the policy decides"),
         Ok(true) if most > UNHINDERED_ATTEMPTS => findings.add(Wrong, format!(
             "Lambda ends its retries after about 16 attempts, but max-attempts is {most}: aws lambda put-function-recursion-config --function-name {name} --recursive-loop Allow"
         )),

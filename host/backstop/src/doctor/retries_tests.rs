@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use super::super::deployment::Settings;
 use super::super::documented::expect_row;
-use super::super::observed::Settings;
 use super::*;
 use crate::config::Config;
 use crate::failure::Milliseconds;
@@ -45,13 +45,13 @@ fn function(name: &str) -> Function {
 }
 
 /// A deployment without a fault.
-fn good() -> Observed {
+fn good() -> Deployment {
     let mut retry_queue = queue("retries");
     retry_queue.redrive = Some(Redrive {
         dead_letter_arn: queue("dead").arn,
         max_receive_count: NonZeroU32::new(1_000).unwrap(),
     });
-    Observed {
+    Deployment {
         retry_queue,
         dead_letters: Some(Ok(queue("dead"))),
         class_dead_letters: vec![("permanent".to_owned(), Ok(queue("invalid")))],
@@ -80,21 +80,21 @@ const OPEN: &str =
     r#"{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "sqs:SendMessage"}}"#;
 
 /// Has the function send its successes there.
-fn succeed(observed: &mut Observed, to: String) {
-    let events = observed.functions[0].events.as_mut().unwrap();
+fn succeed(deployment: &mut Deployment, to: String) {
+    let events = deployment.functions[0].events.as_mut().unwrap();
     events.as_mut().unwrap().on_success = Some(to);
 }
 
 #[test]
 fn successes_elsewhere_are_good_and_said_with_what_they_carry() {
-    let mut observed = good();
-    succeed(&mut observed, queue("done").arn);
-    let found = check(&observed, &lambda("12"));
+    let mut deployment = good();
+    succeed(&mut deployment, queue("done").arn);
+    let found = check(&deployment, &lambda("12"));
     let said = found
         .iter()
         .find(|it| it.text.contains("sends its successes to arn"))
         .unwrap();
-    assert_eq!(said.verdict, Verdict::Good);
+    assert_eq!(said.severity, Severity::Good);
     assert!(said.text.contains("is the envelope"), "{said}");
 }
 
@@ -105,17 +105,17 @@ fn a_handler_that_invokes_anything_is_reported() {
         ..lambda("12")
     };
     let found = check(&good(), &everything);
-    let warning = found.iter().find(|it| it.verdict == Warning).unwrap();
+    let warning = found.iter().find(|it| it.severity == Warning).unwrap();
     assert!(warning.text.contains("Set BACKSTOP_FUNCTIONS"), "{warning}");
 }
 
 /// The verdicts and texts of all findings after the change that are not good.
-fn after(change: impl Fn(&mut Observed)) -> Vec<(Verdict, String)> {
-    let mut observed = good();
-    change(&mut observed);
-    let found = check(&observed, &lambda("20")).into_iter();
-    let bad = found.filter(|finding| finding.verdict != Verdict::Good);
-    bad.map(|finding| (finding.verdict, finding.to_string()))
+fn after(change: impl Fn(&mut Deployment)) -> Vec<(Severity, String)> {
+    let mut deployment = good();
+    change(&mut deployment);
+    let found = check(&deployment, &lambda("20")).into_iter();
+    let bad = found.filter(|finding| finding.severity != Severity::Good);
+    bad.map(|finding| (finding.severity, finding.to_string()))
         .collect()
 }
 
@@ -127,8 +127,8 @@ fn a_deployment_without_a_fault_has_good_findings_only() {
 
 #[test]
 fn each_mistake_is_found_with_what_to_change() {
-    type Change = fn(&mut Observed);
-    let traps: [(&str, Change, Verdict, &str); 37] = [
+    type Change = fn(&mut Deployment);
+    let traps: [(&str, Change, Severity, &str); 37] = [
         (
             "a delay of the queue",
             |it| it.retry_queue.delay = Milliseconds(60_000),
@@ -422,12 +422,12 @@ fn each_mistake_is_found_with_what_to_change() {
             "as the on-failure destination instead",
         ),
     ];
-    for (name, change, verdict, advice) in traps {
+    for (name, change, severity, advice) in traps {
         let found = after(change);
         assert_eq!(found.len(), 1, "{name}: {found:?}");
-        expect_row(verdict, &found[0].1);
+        expect_row(severity, &found[0].1);
         assert!(
-            found[0].0 == verdict && found[0].1.contains(advice),
+            found[0].0 == severity && found[0].1.contains(advice),
             "{name}: {found:?}"
         );
     }
@@ -466,12 +466,12 @@ fn a_handler_that_can_t_keep_up_is_reported() {
 
 #[test]
 fn recursion_detection_is_no_fault_for_a_few_attempts() {
-    let mut observed = good();
-    observed.handler.as_mut().unwrap().detects_recursion = Ok(true);
+    let mut deployment = good();
+    deployment.handler.as_mut().unwrap().detects_recursion = Ok(true);
     let worst = |most| {
-        check(&observed, &lambda(most))
+        check(&deployment, &lambda(most))
             .into_iter()
-            .map(|it| it.verdict)
+            .map(|it| it.severity)
             .max()
     };
     assert_eq!((worst("12"), worst("13")), (Some(Warning), Some(Wrong)));
@@ -491,7 +491,7 @@ fn what_can_t_be_checked_is_unknown() {
     assert!(
         found
             .iter()
-            .all(|(verdict, text)| *verdict == Unknown && text.contains("not checked")),
+            .all(|(severity, text)| *severity == Unknown && text.contains("not checked")),
         "{found:?}"
     );
 }

@@ -11,7 +11,7 @@ use super::retry_queue::RetryQueue;
 use crate::dead_letter::{self, Cause, DEAD_LETTER_RETRY_DELAY, Delivery};
 use crate::failure::Failure;
 use crate::hold;
-use crate::queue::{Envelope, Message, SubmitError, VisibilityTimeout};
+use crate::queue::{Message, MessageEnvelope, SubmitError, VisibilityTimeout};
 use backstop_decider::Decided;
 use backstop_functions::Event;
 
@@ -92,7 +92,7 @@ impl<'a> Delivered<'a> {
     }
 
     /// Sends the message again until its envelope's due time, and deletes this copy. If it can't be sent, it is held by visibility, or dead-lettered with this cause's values if the queue would drop it meanwhile.
-    pub(super) async fn resend(&self, envelope: &Envelope, cause: Cause<'_>) {
+    pub(super) async fn resend(&self, envelope: &MessageEnvelope, cause: Cause<'_>) {
         let (queue, holds) = (&self.queue.queue, &self.queue.holds);
         let sent = holds.send_again(self.message, envelope, queue.now(), self.until);
         let error = match timeout_at(self.until, sent).await {

@@ -47,7 +47,7 @@ const CONCURRENT: usize = 32;
 
 /// The options of the handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct RetryHandlerOptions {
     /// The retry queue's URL. By default it is found by the mapping's ARN.
     pub retry_queue: Option<String>,
     /// The dead-letter queues' URLs. By default that of the retry queue's redrive policy.
@@ -92,7 +92,7 @@ pub struct RetryHandler {
     queues: RetryQueues,
     decider: Decider,
     functions: Arc<dyn Functions>,
-    options: Options,
+    options: RetryHandlerOptions,
     requests: Arc<Requests>,
     chains: Recursion,
     mappings: Mappings,
@@ -113,7 +113,7 @@ impl RetryHandler {
         connections: Arc<Connections>,
         decider: Decider,
         functions: Arc<dyn Functions>,
-        options: Options,
+        options: RetryHandlerOptions,
     ) -> Self {
         let requests = Arc::<Requests>::default();
         Self {

@@ -1,8 +1,10 @@
 //! Whether Lambda would terminate a long chain of invocations: looked up for each function and cached.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use backstop_core::lock::lock;
 
 use super::lookup::Lookup;
 use backstop_functions::Functions;
@@ -40,7 +42,7 @@ impl Recursion {
     pub(super) async fn of(&self, function: &str) -> Chain {
         let function = unqualified(function);
         let lookup = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = lock(&self.known);
             Arc::clone(known.entry(function.to_owned()).or_default())
         };
         let lifetime = |chain: &Chain| (*chain != Chain::Continues).then_some(CACHE_TIME);

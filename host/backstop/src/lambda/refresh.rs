@@ -1,8 +1,9 @@
 //! Checks for policy updates in a function. They run while a batch is handled, because nothing runs between two batches.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
@@ -97,6 +98,6 @@ impl Refresh {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

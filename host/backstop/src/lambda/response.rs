@@ -1,9 +1,10 @@
 //! Whether the event source mapping reads the response to a batch. One without `ReportBatchItemFailures` deletes every message of a batch that succeeds, also those that wait for their next attempt.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use tokio::time::timeout;
 
 use super::lookup::Lookup;
@@ -49,7 +50,7 @@ impl Mappings {
     /// What the mapping of this queue does with the response. Looked up every five minutes if it reads it, since a mapping may be changed under a running handler, else at most once a minute.
     pub(super) async fn response(&self, queue: &str) -> Response {
         let lookup = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = lock(&self.known);
             Arc::clone(known.entry(queue.to_owned()).or_default())
         };
         let lifetime = |response: &Response| {

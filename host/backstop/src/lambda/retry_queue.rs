@@ -1,15 +1,16 @@
 //! The retry queues of the event source mappings: their attributes, read once, and their dead-letter queues.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
+use backstop_core::lock::lock;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Options;
+use super::RetryHandlerOptions;
 use super::lookup::Lookup;
 use crate::config::DeadLetterQueues;
 use crate::dead_letter::DeadLetterQueue;
@@ -121,7 +122,7 @@ impl RetryQueues {
     pub(super) fn new(
         connections: Arc<Connections>,
         hold: HoldSettings,
-        options: &Options,
+        options: &RetryHandlerOptions,
         requests: Arc<Requests>,
     ) -> Self {
         Self {
@@ -136,7 +137,7 @@ impl RetryQueues {
 
     /// The queue with this ARN. Looked up when it is first needed; transient errors are retried for [`LOOKUP_TIMEOUT`].
     pub(super) async fn open(&self, arn: &str) -> Result<Arc<RetryQueue>, QueueError> {
-        let opened = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = || lock(&self.opened);
         if let Some(open) = opened().get(arn) {
             return Ok(Arc::clone(open));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::refresh::Refresh;
-use super::{Allowed, Options, RetryHandler};
+use super::{Allowed, RetryHandler, RetryHandlerOptions};
 use crate::assembly::{Assembly, AssemblyError};
 use crate::clock;
 use crate::config::{Config, LambdaConfig, UNHINDERED_ATTEMPTS};
@@ -20,7 +20,7 @@ use backstop_versions::scenario::ScenarioError;
 
 /// Why the retry handler does not start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum ColdStartError {
     /// The configuration has no retry handler.
     #[error("the configuration has no [lambda] table")]
     NoLambda,
@@ -95,8 +95,8 @@ pub async fn start(
     compiled: Compiled,
     memory: Option<usize>,
     connections: Arc<Connections>,
-) -> Result<Started, StartError> {
-    let lambda = config.lambda.as_ref().ok_or(StartError::NoLambda)?;
+) -> Result<Started, ColdStartError> {
+    let lambda = config.lambda.as_ref().ok_or(ColdStartError::NoLambda)?;
     let (name, decider) = (lambda.name(), &lambda.decider);
     let shadows = usize::from(decider.shadow.is_some());
     let decisions = decisions(memory, config.limits.memory, shadows);
@@ -119,7 +119,7 @@ pub async fn start(
     let keys = lambda.envelope_key_file.as_deref();
     let envelope_keys = keys.map(|path| EnvelopeKeys::read(path, Readers::All));
     let envelope_keys = envelope_keys.transpose()?;
-    let options = Options {
+    let options = RetryHandlerOptions {
         functions: allowed,
         retry_queue: lambda.retry_queue.clone(),
         dead_letter_queues: lambda.dead_letter_queues.clone(),
@@ -142,7 +142,7 @@ pub async fn start(
 async fn check_recursion(
     lambda: &LambdaConfig,
     functions: &dyn Functions,
-) -> Result<(), StartError> {
+) -> Result<(), ColdStartError> {
     let most = match lambda.decider.bounds.max_attempts {
         Some(most) if most > UNHINDERED_ATTEMPTS => most,
         _ => return Ok(()),
@@ -151,7 +151,7 @@ async fn check_recursion(
         match functions.detects_recursion(function).await {
             Ok(false) => {}
             Ok(true) => {
-                return Err(StartError::Recursion {
+                return Err(ColdStartError::Recursion {
                     most,
                     function: function.clone(),
                 });

@@ -1,7 +1,9 @@
 //! The gauges of the policies: which versions are active, and whether their sources are reachable.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use backstop_core::lock::lock;
 
 use crate::policy::{LivePolicy, PartName};
 use crate::telemetry;
@@ -39,7 +41,7 @@ impl PolicyGauges {
 
     /// Sets the gauges to the current state.
     pub(super) fn update(&self) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         seen.values_mut().for_each(|is_active| *is_active = false);
         for (index, slot) in self.slots.iter().enumerate() {
             telemetry::source_unreachable(slot.policy.spec().title())

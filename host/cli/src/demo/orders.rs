@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop_core::lock::lock;
 
 use super::timeline::Timeline;
 use backstop::handler::Handler;
 use backstop::queue::{Message, Outgoing};
 use backstop::record::DecisionRecord;
 use backstop_core::failure::{Error, Milliseconds};
-use backstop_core::lock::lock;
 use backstop_records::Observer;
 
 /// The number of orders.

@@ -96,7 +96,7 @@ impl Action {
 }
 
 /// The name of an [`Action`], spelled the same in logs, metrics, tables and decision records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// See [`Action::Retry`].

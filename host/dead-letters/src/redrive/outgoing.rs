@@ -8,7 +8,7 @@ use backstop_functions::{InvocationRecord, redriven_event};
 use backstop_json::Object;
 use backstop_queue::dead_letter::{ATTRIBUTES, DIED};
 use backstop_queue::envelope::{ENVELOPE, EnvelopeKeys};
-use backstop_queue::{Attribute, Description, Envelope, Outgoing};
+use backstop_queue::{Attribute, Description, MessageEnvelope, Outgoing};
 use backstop_queue::{BATCH_BYTES, MAX_ATTRIBUTES};
 use serde_json::value::RawValue;
 
@@ -113,7 +113,7 @@ fn keep_attempts(
     attributes.remove("BackstopFirstSent");
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
     let policy = letter.policy.clone().unwrap_or_default();
-    let envelope = Envelope {
+    let envelope = MessageEnvelope {
         id: letter.original_id.clone(),
         sent: letter.first_sent.unwrap_or(letter.message.sent).min(now),
         first_received: letter.message.first_received.min(now),

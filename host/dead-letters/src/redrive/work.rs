@@ -152,9 +152,9 @@ impl Work {
         VisibilityTimeout::from_seconds(self.parts.plan.visibility)
     }
 
-    /// Looks something up in the ledger.
-    pub(super) fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
-        look(&self.known().ledger)
+    /// Reads something from the ledger.
+    pub(super) fn ledger<T>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
+        read(&self.known().ledger)
     }
 
     /// How many letters arrived after the start, as far as they were seen.

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use backstop_core::lock::{lock, unpoisoned};
 
 use crate::clock;
 use crate::decision::{Bounds, Reach};
@@ -115,7 +117,7 @@ impl Backlog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Adds a case, or returns it if the backlog is full or closed.
@@ -134,10 +136,8 @@ impl Backlog {
     /// Waits for the next case; `None` once the backlog is closed.
     pub(super) fn next(&self) -> Option<Next> {
         let state = self.lock();
-        let mut state = self
-            .changed
-            .wait_while(state, |state| !state.is_closed && state.cases.is_empty())
-            .unwrap_or_else(PoisonError::into_inner);
+        let is_idle = |state: &mut State| !state.is_closed && state.cases.is_empty();
+        let mut state = unpoisoned(self.changed.wait_while(state, is_idle));
         if state.is_closed {
             return None;
         }
@@ -170,11 +170,9 @@ impl Backlog {
         if !duration.is_zero() {
             state.worker = Worker::Pausing;
             self.changed.notify_all();
-            state = self
-                .changed
-                .wait_timeout_while(state, duration, |state| !state.is_closed)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            let is_open = |state: &mut State| !state.is_closed;
+            let waited = self.changed.wait_timeout_while(state, duration, is_open);
+            state = unpoisoned(waited).0;
         }
         state.worker = Worker::Idle;
         self.changed.notify_all();
@@ -187,11 +185,10 @@ impl Backlog {
             Worker::Evaluating(_) | Worker::Reporting => true,
             Worker::Pausing => false,
         };
-        let mut state = self
+        let waited = self
             .changed
-            .wait_timeout_while(self.lock(), timeout, is_busy)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
+            .wait_timeout_while(self.lock(), timeout, is_busy);
+        let mut state = unpoisoned(waited).0;
         state.bytes = 0;
         let mut taken: Vec<Case> = state.cases.drain(..).collect();
         if let Worker::Evaluating(_) = state.worker

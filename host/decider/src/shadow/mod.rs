@@ -7,7 +7,7 @@ mod counts;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::policy::{
 use crate::record::{ShadowOutcome, Shadowed, Skipped};
 use crate::text::chain;
 use backlog::{Backlog, Input, Next};
+use backstop_core::lock::lock;
 
 pub(crate) use backlog::Case;
 pub use counts::{Counts, Tally};
@@ -215,7 +216,7 @@ impl Shared {
     /// Whether this is the first warning of its kind for the current version.
     fn is_first(&self, kind: impl Fn(&mut Warnings) -> &mut bool) -> bool {
         let version = self.policy.current().digests();
-        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = lock(&self.warnings);
         if warnings.version != version {
             *warnings = Warnings {
                 version,

@@ -18,7 +18,7 @@ const EARLY: Duration = Duration::from_secs(1);
 /// What a message that was sent again carries along.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Envelope {
+pub struct MessageEnvelope {
     /// The id of the message when it was first sent.
     pub id: String,
     /// When it was first sent.
@@ -54,7 +54,7 @@ pub struct Envelope {
     pub is_verified: bool,
 }
 
-impl Envelope {
+impl MessageEnvelope {
     /// How long it is until the next attempt is due. `None` if it is due.
     pub fn early_by(&self, now: Timestamp) -> Option<Duration> {
         let left = self.due.since(now);

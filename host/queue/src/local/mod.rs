@@ -2,14 +2,16 @@
 //!
 //! It uses tokio's clock, which tests can pause.
 
-mod shelf;
+mod messages;
+mod time_of_day;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop_core::lock::lock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -18,9 +20,9 @@ use super::{
     BatchResult, Description, EntryError, Message, Outgoing, Queue, QueueError, ReceiptHandle,
     Redrive, TrackedResult, VisibilityTimeout,
 };
-use crate::clock::Clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
-use shelf::Shelf;
+use messages::Messages;
+use time_of_day::TimeOfDay;
 
 /// The settings of a local queue.
 #[derive(Debug, Clone)]
@@ -56,7 +58,7 @@ pub struct LocalQueues(Mutex<BTreeMap<String, Arc<LocalQueue>>>);
 impl LocalQueues {
     /// The queue with this name (without `local:`). Creates it with the default settings if it does not exist.
     pub fn named(&self, name: &str) -> Arc<LocalQueue> {
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = lock(&self.0);
         let queue = queues.entry(name.to_owned());
         Arc::clone(queue.or_insert_with(|| LocalQueue::new(name, LocalSettings::default())))
     }
@@ -64,7 +66,7 @@ impl LocalQueues {
     /// Creates an empty queue with this name (without `local:`) and these settings. It replaces an existing one.
     pub fn set_up(&self, name: &str, settings: LocalSettings) -> Arc<LocalQueue> {
         let queue = LocalQueue::new(name, settings);
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = lock(&self.0);
         queues.insert(name.to_owned(), Arc::clone(&queue));
         queue
     }
@@ -76,8 +78,8 @@ pub struct LocalQueue {
     url: String,
     fifo: bool,
     settings: LocalSettings,
-    clock: Clock,
-    shelf: Mutex<Shelf>,
+    time_of_day: TimeOfDay,
+    messages: Mutex<Messages>,
     changed: Notify,
 }
 
@@ -88,15 +90,15 @@ impl LocalQueue {
             url: format!("local:{name}"),
             fifo: name.ends_with(".fifo"),
             settings,
-            clock: Clock::start(),
-            shelf: Mutex::default(),
+            time_of_day: TimeOfDay::start(),
+            messages: Mutex::default(),
             changed: Notify::new(),
         })
     }
 
     /// The number of messages, including invisible ones.
     pub fn len(&self) -> usize {
-        self.shelf().len()
+        self.messages().len()
     }
 
     /// Whether there are no messages.
@@ -115,27 +117,27 @@ impl LocalQueue {
         }
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn messages(&self) -> MutexGuard<'_, Messages> {
+        lock(&self.messages)
     }
 
     /// Receives visible messages, and moves those that were received too often. Also returns when the next message becomes visible.
     fn take(&self, max: usize, visibility: VisibilityTimeout) -> (Vec<Message>, Option<Instant>) {
-        let now = self.clock.now();
+        let now = self.time_of_day.now();
         let most = self.settings.redrive.as_ref().map(|(_, most)| *most);
-        let mut shelf = self.shelf();
-        shelf.drop_expired(now, self.settings.retention);
-        shelf.wake();
+        let mut messages = self.messages();
+        messages.drop_expired(now, self.settings.retention);
+        messages.wake();
         let left = self
             .settings
             .max_in_flight
-            .saturating_sub(shelf.in_flight());
-        let taken = shelf.take(max.min(left), visibility, most, now, self.fifo);
-        let next = shelf.next_visible();
-        drop(shelf);
+            .saturating_sub(messages.in_flight());
+        let taken = messages.take(max.min(left), visibility, most, now, self.fifo);
+        let next = messages.next_visible();
+        drop(messages);
         if let Some((dead_letters, _)) = &self.settings.redrive {
             for message in taken.redriven {
-                dead_letters.shelf().put_moved(message, &self.url);
+                dead_letters.messages().put_moved(message, &self.url);
                 dead_letters.changed.notify_waiters();
                 self.changed.notify_waiters();
             }
@@ -218,14 +220,14 @@ impl Queue for LocalQueue {
     }
 
     fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.time_of_day.now()
     }
 
     async fn describe(&self) -> Result<Description, QueueError> {
         let (in_flight, visible) = {
-            let mut shelf = self.shelf();
-            shelf.wake();
-            (shelf.in_flight(), shelf.visible())
+            let mut messages = self.messages();
+            messages.wake();
+            (messages.in_flight(), messages.visible())
         };
         Ok(Description {
             arn: self.url.clone(),
@@ -264,7 +266,7 @@ impl Queue for LocalQueue {
         loop {
             let changed = self.changed.notified();
             let (messages, next) = self.take(max, visibility);
-            let is_full = || self.shelf().in_flight() >= self.settings.max_in_flight;
+            let is_full = || self.messages().in_flight() >= self.settings.max_in_flight;
             if messages.is_empty() && wait.is_zero() && is_full() {
                 return Err(QueueError::new(
                     "ReceiveMessage",
@@ -287,9 +289,12 @@ impl Queue for LocalQueue {
 
     async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
         check_batch("DeleteMessageBatch", handles)?;
-        let mut shelf = self.shelf();
-        let results = handles.iter().map(|handle| shelf.delete(handle)).collect();
-        drop(shelf);
+        let mut messages = self.messages();
+        let results = handles
+            .iter()
+            .map(|handle| messages.delete(handle))
+            .collect();
+        drop(messages);
         self.changed.notify_waiters();
         Ok(results)
     }
@@ -299,12 +304,12 @@ impl Queue for LocalQueue {
         changes: &[(ReceiptHandle, VisibilityTimeout)],
     ) -> BatchResult {
         check_batch("ChangeMessageVisibilityBatch", changes)?;
-        let mut shelf = self.shelf();
+        let mut messages = self.messages();
         let results = changes
             .iter()
-            .map(|(handle, timeout)| shelf.change_visibility(handle, *timeout))
+            .map(|(handle, timeout)| messages.change_visibility(handle, *timeout))
             .collect();
-        drop(shelf);
+        drop(messages);
         self.changed.notify_waiters();
         Ok(results)
     }
@@ -329,20 +334,20 @@ impl Queue for LocalQueue {
                 )
             });
         }
-        let now = self.clock.now();
+        let now = self.time_of_day.now();
         let results = messages
             .iter()
             .map(|message| {
                 self.check(message)?;
-                let mut shelf = self.shelf();
-                if !shelf.fits(message, self.settings.max_bytes) {
+                let mut messages = self.messages();
+                if !messages.fits(message, self.settings.max_bytes) {
                     let text = format!(
                         "the local queue is full: its messages may take {} bytes of memory",
                         self.settings.max_bytes
                     );
                     return Err(EntryError::new("OverLimit", text, false));
                 }
-                Ok(shelf.put(message.clone(), now, self.fifo))
+                Ok(messages.put(message.clone(), now, self.fifo))
             })
             .collect();
         self.changed.notify_waiters();

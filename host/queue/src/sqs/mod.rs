@@ -21,8 +21,8 @@ use super::{
     BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle, TrackedResult,
     VisibilityTimeout, short_name,
 };
-use crate::clock;
 use backstop_aws::{Endpoint, ResponseLimit, ServiceTime};
+use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 pub use moves::MoveTask;
 use time::ServiceClock;

@@ -2,10 +2,11 @@
 //!
 //! Ages and due times are compared with timestamps that SQS wrote, so they are measured on SQS's clock and not on this machine's, which may be wrong or set while the host runs. Each response and each message that is received for the first time says what time it was at SQS at a moment between the request and its answer. In between, time goes on with the machine's monotonic clock, which nobody sets.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use backstop_core::failure::Timestamp;
+use backstop_core::lock::lock;
 
 /// How exact the times of SQS are: the `Date` of a response is in whole seconds.
 const EXACT_TO: i64 = 1_000;
@@ -126,7 +127,7 @@ impl ServiceClock {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn hosts_whose_clocks_differ_agree_on_the_time_at_sqs() {
-        let origin = crate::clock::instant();
+        let origin = backstop_core::clock::instant();
         for wall in [
             TODAY,
             TODAY + 120_000,
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_step_of_the_machine_s_clock_changes_nothing() {
-        let mut host = Host::new(crate::clock::instant(), TODAY);
+        let mut host = Host::new(backstop_core::clock::instant(), TODAY);
         host.request(0, 20);
         let before = host.now(1_000);
         for step in [2 * HOUR, 72 * HOUR] {
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_long_poll_says_less_than_a_short_request_and_harms_nothing() {
-        let host = Host::new(crate::clock::instant(), TODAY);
+        let host = Host::new(backstop_core::clock::instant(), TODAY);
         host.request(0, 20_000);
         assert!(host.now(20_000).abs_diff(TODAY + 20_000) <= 10_500);
         host.request(30_000, 10);
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn one_answer_that_contradicts_the_others_is_ignored_and_two_that_agree_are_believed() {
-        let host = Host::new(crate::clock::instant(), TODAY);
+        let host = Host::new(backstop_core::clock::instant(), TODAY);
         host.request(0, 20);
         let at = host.origin + ms(1_000);
         let wrong = |time: u64| host.clock.observe(Timestamp(time), at, at + ms(10));
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn clocks_that_drift_apart_do_not_contradict_each_other() {
-        let host = Host::new(crate::clock::instant(), TODAY);
+        let host = Host::new(backstop_core::clock::instant(), TODAY);
         // This machine's clock is slow by one part in 5,000: a day of its is 17 s too short.
         for hour in 0..24 {
             let (at, time) = (hour * HOUR, TODAY + hour * HOUR + hour * HOUR / 5_000);

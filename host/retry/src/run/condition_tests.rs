@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::error::Error as _;
 use std::future::pending;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_core::decision::{Action, DecidedBy, ErrorClass};
@@ -61,8 +61,7 @@ fn retry_if_ends_the_call_for_other_errors_and_leaves_the_rest_to_the_policy() {
             ..
         } = event
         {
-            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.push(evaluated.decision.clone());
+            seen.lock().unwrap().push(evaluated.decision.clone());
         }
     });
     let retrier = retrier.build().unwrap();

@@ -12,11 +12,11 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use backstop_core::failure::Error;
+use backstop_time::Sleep;
 use pin_project_lite::pin_project;
 use tracing::Span;
 
 use crate::attempt::Attempt;
-use crate::clock::Sleep;
 use crate::describe::{By, ByTrait, Describer};
 use crate::error::RetryError;
 use crate::remembered::Remembered;
@@ -277,7 +277,7 @@ where
                     this.under_way.has_begun = true;
                     if let Some(deadline) = this.options.deadline {
                         let now = retrier.clock.now();
-                        *this.deadline = deadline.resolve(&*retrier.clock, now);
+                        *this.deadline = now.checked_add(deadline.left(&*retrier.clock));
                         if !has_room(now, *this.deadline, this.options.min_attempt_time) {
                             return Poll::Ready(Err(self.out_of_time(now)));
                         }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use backstop_time::Deadline;
+
 use super::Run;
-use crate::deadline::Deadline;
 
 impl<F, Fut, T, E, D, C> Run<'_, F, Fut, T, E, D, C> {
     /// When the result is needed: an instant, a duration from the start of the call, or the time of a Lambda context. See [`Deadline`].

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::decision::LONGEST_DELAY;
 use crate::failure::{Failure, ID_BYTES, Milliseconds, Timestamp};
-use crate::queue::{Attribute, Description, Envelope, Message, Outgoing};
+use crate::queue::{Attribute, Description, Message, MessageEnvelope, Outgoing};
 use backstop_decider::Decided;
 
 use backstop_queue::envelope::{CARRIED_BYTES, ENVELOPE, EnvelopeKeys, MOST_BYTES, carried};
@@ -24,8 +24,8 @@ pub fn after(
     failure: &Failure,
     delay: Milliseconds,
     decided: &Decided,
-) -> Envelope {
-    Envelope {
+) -> MessageEnvelope {
+    MessageEnvelope {
         id: message.id.clone(),
         sent: message.sent,
         first_received: message.first_received,
@@ -99,7 +99,7 @@ impl Envelopes {
         };
         let is_verified = self.keys.verify(&self.queue, message, value);
         let envelope = if is_verified {
-            Envelope {
+            MessageEnvelope {
                 is_verified,
                 ..envelope
             }
@@ -117,9 +117,14 @@ impl Envelopes {
     }
 
     /// What an envelope that no key verifies says about its own message.
-    fn of_its_own_message(&self, found: Envelope, message: &Message, now: Timestamp) -> Envelope {
+    fn of_its_own_message(
+        &self,
+        found: MessageEnvelope,
+        message: &Message,
+        now: Timestamp,
+    ) -> MessageEnvelope {
         let sent = found.sent.min(message.sent);
-        Envelope {
+        MessageEnvelope {
             id: message.id.clone(),
             sender: message.sender.clone(),
             sent,
@@ -154,7 +159,12 @@ impl Envelopes {
     }
 
     /// The message to send with an envelope. It becomes visible after `delay`, in whole seconds.
-    pub(super) fn seal(&self, envelope: &Envelope, message: &Message, delay: Duration) -> Outgoing {
+    pub(super) fn seal(
+        &self,
+        envelope: &MessageEnvelope,
+        message: &Message,
+        delay: Duration,
+    ) -> Outgoing {
         let text = serde_json::to_string(envelope).unwrap_or_default();
         let text = self.keys.sign(&self.queue, message.into(), &text);
         let mut attributes = message.attributes.clone();
@@ -172,8 +182,8 @@ impl Envelopes {
 }
 
 /// A sender can forge an envelope: one with impossible values is none.
-fn parse(text: &str, now: Timestamp) -> Option<Envelope> {
-    let envelope: Envelope = (text.len() <= MOST_BYTES)
+fn parse(text: &str, now: Timestamp) -> Option<MessageEnvelope> {
+    let envelope: MessageEnvelope = (text.len() <= MOST_BYTES)
         .then(|| serde_json::from_str(text).ok())
         .flatten()?;
     let latest = now.plus(LONGEST_DELAY.as_duration());

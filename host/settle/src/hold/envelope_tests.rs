@@ -37,7 +37,7 @@ fn envelopes(key: u8, fifo: bool) -> Envelopes {
 }
 
 /// A message with this envelope, which no host made.
-fn forged(envelope: &Envelope) -> Message {
+fn forged(envelope: &MessageEnvelope) -> Message {
     let text = serde_json::to_string(envelope).unwrap();
     let mut message = message();
     message
@@ -115,29 +115,29 @@ fn a_message_that_was_sent_again_is_the_one_that_it_was() {
 fn an_envelope_with_impossible_values_is_none() {
     let now = Timestamp(10_000);
     let good = after(&message(), &failure(1, now), Milliseconds(1), &decided(""));
-    let text = |envelope: &Envelope| serde_json::to_string(envelope).unwrap();
+    let text = |envelope: &MessageEnvelope| serde_json::to_string(envelope).unwrap();
     let forged = [
-        text(&Envelope {
+        text(&MessageEnvelope {
             attempts: u32::MAX,
             ..good.clone()
         }),
-        text(&Envelope {
+        text(&MessageEnvelope {
             hops: u32::MAX,
             ..good.clone()
         }),
-        text(&Envelope {
+        text(&MessageEnvelope {
             id: String::new(),
             ..good.clone()
         }),
-        text(&Envelope {
+        text(&MessageEnvelope {
             id: "x".repeat(2_000),
             ..good.clone()
         }),
-        text(&Envelope {
+        text(&MessageEnvelope {
             due: Timestamp(u64::MAX),
             ..good.clone()
         }),
-        text(&Envelope {
+        text(&MessageEnvelope {
             sent: Timestamp(u64::MAX),
             ..good.clone()
         }),
@@ -154,7 +154,7 @@ fn an_envelope_with_impossible_values_is_none() {
         envelopes(1, false).open(&mut opened, now);
         assert_eq!(opened, message);
     }
-    let read = Envelope {
+    let read = MessageEnvelope {
         is_verified: false,
         ..good.clone()
     };
@@ -163,7 +163,7 @@ fn an_envelope_with_impossible_values_is_none() {
 
 #[test]
 fn an_envelope_is_never_larger_than_the_room_that_is_kept_for_it() {
-    let largest = Envelope {
+    let largest = MessageEnvelope {
         id: "\"".repeat(ID_BYTES / 2),
         sent: Timestamp(u64::MAX),
         first_received: Timestamp(u64::MAX),
@@ -197,7 +197,7 @@ fn an_envelope_is_never_larger_than_the_room_that_is_kept_for_it() {
 #[test]
 fn an_envelope_that_no_key_verifies_concerns_its_own_message_only() {
     let now = Timestamp(10_000);
-    let stranger = Envelope {
+    let stranger = MessageEnvelope {
         id: "victim".to_owned(),
         sender: Some("AIDA:trusted".to_owned()),
         sent: Timestamp(500),
@@ -245,7 +245,7 @@ fn a_claimed_due_time_is_bounded_by_the_queue_and_by_max_age() {
     let sent = message().kept_since;
     let claim = |due: u64| {
         let envelope = after(&message(), &failure(1, now), Milliseconds(1), &decided(""));
-        forged(&Envelope {
+        forged(&MessageEnvelope {
             due: Timestamp(due),
             ..envelope
         })

@@ -1,9 +1,10 @@
 //! About how many messages of a queue are in flight, which SQS limits to 120,000.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use tokio::time::{Instant, timeout};
 
 use crate::queue::{Description, Queue};
@@ -50,10 +51,7 @@ impl InFlight {
     /// Whether the queue is near its limit. Reads the attribute again, in the background, if the estimate is old.
     pub(super) fn is_high(self: &Arc<Self>) -> bool {
         let added = self.added.load(Relaxed);
-        let last_read = *self
-            .last_read
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let last_read = *lock(&self.last_read);
         let interval = if added >= MANY { SOON } else { INTERVAL };
         if last_read.elapsed() >= interval {
             self.read_again();
@@ -89,10 +87,7 @@ impl InFlight {
             }
             this.read.store(read, Relaxed);
             this.added.fetch_sub(added, Relaxed);
-            let mut last_read = this
-                .last_read
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut last_read = lock(&this.last_read);
             *last_read = Instant::now();
             this.is_reading.store(false, Relaxed);
         });

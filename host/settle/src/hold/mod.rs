@@ -1,6 +1,6 @@
 //! How the messages of a queue wait for their next attempt: invisible in their queue, or sent to it again.
 //!
-//! By visibility a message waits for 12 hours at most, and SQS stops a queue with 120,000 invisible messages. A message that is sent again has neither limit: SQS delays it for 15 minutes at most, so it makes hop after hop until it is due. Its [`Envelope`] keeps it the same message.
+//! By visibility a message waits for 12 hours at most, and SQS stops a queue with 120,000 invisible messages. A message that is sent again has neither limit: SQS delays it for 15 minutes at most, so it makes hop after hop until it is due. Its [`MessageEnvelope`] keeps it the same message.
 
 mod envelope;
 mod in_flight;
@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use crate::decision::{Bounds, Hold, Reach, Resend};
 use crate::failure::{Milliseconds, Timestamp};
 use crate::queue::{
-    BatchedSends, Description, Envelope, LONGEST_SEND_DELAY, Message, Queue, QueueError, Requests,
-    SubmitError, short_name,
+    BatchedSends, Description, LONGEST_SEND_DELAY, Message, MessageEnvelope, Queue, QueueError,
+    Requests, SubmitError, short_name,
 };
 use crate::telemetry;
 use backstop_queue::envelope::{ENVELOPE, EnvelopeKeys, has_room};
@@ -239,7 +239,7 @@ impl Holds {
     pub async fn send_again(
         &self,
         message: &Message,
-        envelope: &Envelope,
+        envelope: &MessageEnvelope,
         now: Timestamp,
         until: Instant,
     ) -> Result<Duration, SubmitError> {

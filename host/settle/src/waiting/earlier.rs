@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use serde::{Deserialize, Serialize};
 
 use super::Waiting;
@@ -14,7 +15,7 @@ use super::rules::LATE;
 use super::wake::{LEAST, id};
 use crate::decision::Hold;
 use crate::failure::Timestamp;
-use crate::queue::Envelope;
+use crate::queue::MessageEnvelope;
 
 /// The most times of one queue.
 const TIMES: usize = 240_000;
@@ -167,7 +168,11 @@ impl Waiting {
     }
 
     /// The due time that was decided again of a message that has come before it is due, if it is earlier.
-    pub(super) fn earlier_time(&self, envelope: &Envelope, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn earlier_time(
+        &self,
+        envelope: &MessageEnvelope,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
         let key = self.key_of_failure(&envelope.id, envelope.failed_at());
         let mut times = self.lock_earlier();
         times.get(key, now).filter(|due| *due < envelope.due)
@@ -181,7 +186,7 @@ impl Waiting {
     }
 
     fn lock_earlier(&self) -> MutexGuard<'_, EarlierTimes> {
-        self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.earlier)
     }
 
     /// A message that has failed again is another one here.

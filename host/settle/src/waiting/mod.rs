@@ -18,15 +18,16 @@ mod wake;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use tokio::time::Instant;
 
 use crate::decision::{Action, Hold};
 use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::hold;
-use crate::queue::{Description, Envelope, Message, Queue, Requests, VisibilityTimeout};
+use crate::queue::{Description, Message, MessageEnvelope, Queue, Requests, VisibilityTimeout};
 use backstop_decider::Decider;
 use backstop_decider::{Decided, RememberedFailure};
 use causes::Cause;
@@ -148,7 +149,7 @@ impl<'a> Why<'a> {
     }
 
     /// From the envelope of a message that was sent again, without its failure.
-    fn carried(envelope: &'a Envelope) -> Self {
+    fn carried(envelope: &'a MessageEnvelope) -> Self {
         Self {
             attempt: envelope.attempts,
             failed_at: envelope.failed_at(),
@@ -233,7 +234,7 @@ impl Waiting {
     pub fn resent(
         &self,
         message: &Message,
-        envelope: &Envelope,
+        envelope: &MessageEnvelope,
         since: Instant,
         hop: Duration,
         decided: Option<(&Failure, &Decided)>,
@@ -254,7 +255,7 @@ impl Waiting {
     }
 
     /// Notes the next hop of a message, if the failure that its envelope speaks of is remembered.
-    fn hops_on(&self, key: Key, envelope: &Envelope, (ends, due): (i64, i64)) -> bool {
+    fn hops_on(&self, key: Key, envelope: &MessageEnvelope, (ends, due): (i64, i64)) -> bool {
         let mut memory = self.memory();
         let Some((at, slot)) = memory.find(key) else {
             return false;
@@ -294,7 +295,7 @@ impl Waiting {
     }
 
     /// When a message that was sent again, and has come before it is due, is attempted because of a wake or a reconsideration.
-    pub fn woken(&self, envelope: &Envelope) -> Option<Timestamp> {
+    pub fn woken(&self, envelope: &MessageEnvelope) -> Option<Timestamp> {
         let now = self.queue.now();
         let times = [
             self.rules().wake(envelope, now),
@@ -382,10 +383,10 @@ impl Waiting {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.memory)
     }
 
     fn rules(&self) -> MutexGuard<'_, Rules> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.rules)
     }
 }

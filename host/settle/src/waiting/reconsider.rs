@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 use std::num::NonZeroU32;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -234,7 +235,7 @@ impl Waiting {
         let started = Instant::now();
         let policy = self.decider.policy().current();
         let number = {
-            let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut versions = lock(&self.versions);
             versions.number(&policy)
         };
         let (all, ended, mut result) = {

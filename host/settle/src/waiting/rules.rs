@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::filter::{Matcher, Seen};
 use crate::failure::{Milliseconds, Timestamp, random};
-use crate::queue::Envelope;
+use crate::queue::MessageEnvelope;
 
 /// The most rules of one queue. The oldest one makes place for another.
 const RULES: usize = 64;
@@ -37,7 +37,7 @@ impl Rules {
     }
 
     /// When a message that was sent again comes because of a wake, if that is earlier than it is due.
-    pub(super) fn wake(&self, envelope: &Envelope, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn wake(&self, envelope: &MessageEnvelope, now: Timestamp) -> Option<Timestamp> {
         let rules = self.0.iter().filter(|(ends, _)| *ends > now);
         let times = rules.filter_map(|(_, rule)| rule.wake(envelope));
         times.min().filter(|time| *time < envelope.due)
@@ -50,7 +50,7 @@ impl Rules {
 }
 
 impl Rule {
-    fn wake(&self, envelope: &Envelope) -> Option<Timestamp> {
+    fn wake(&self, envelope: &MessageEnvelope) -> Option<Timestamp> {
         let seen = Seen {
             code: &envelope.code,
             class: &envelope.class,
@@ -77,8 +77,8 @@ mod tests {
 
     const HOP: Duration = Duration::from_secs(900);
 
-    fn envelope(id: &str) -> Envelope {
-        Envelope {
+    fn envelope(id: &str) -> MessageEnvelope {
+        MessageEnvelope {
             id: id.to_owned(),
             sent: Timestamp(0),
             first_received: Timestamp(0),
@@ -113,15 +113,15 @@ mod tests {
         let at = |time| Some(Timestamp(time));
         let now = Timestamp(600_000);
         assert_eq!(rules.wake(&envelope("m"), now), at(500_000));
-        let other = Envelope {
+        let other = MessageEnvelope {
             code: "HTTP 500".to_owned(),
             ..envelope("m")
         };
-        let later = Envelope {
+        let later = MessageEnvelope {
             due: Timestamp(4_200_000),
             ..envelope("m")
         };
-        let hurried = Envelope {
+        let hurried = MessageEnvelope {
             failed: Some(Timestamp(600_000)),
             ..envelope("m")
         };
@@ -148,7 +148,7 @@ mod tests {
             tenths.iter().all(|it| (850..1_150).contains(it)),
             "{tenths:?}"
         );
-        let soon = Envelope {
+        let soon = MessageEnvelope {
             due: Timestamp(500_000),
             delay: Milliseconds(1_000),
             ..envelope("m")

@@ -10,7 +10,7 @@ use backstop_engine::Policy;
 use super::pipeline::{Check, Files, Pipeline, check_name};
 use super::policy::{FETCH_TIMEOUT, LivePolicy};
 use super::refusals::Applicable;
-use super::state::{Initial, Record, State};
+use super::state::{Initial, State, StorePlace};
 use super::version::{NewestSignatures, digests};
 use crate::catalog::Catalog;
 use crate::error::PolicyError;
@@ -108,11 +108,11 @@ impl LivePolicy {
             },
             persisted,
         };
-        let record = Record {
+        let place = StorePlace {
             store: catalog.store.clone(),
             key: spec.identity(check_name(check.as_ref())),
         };
-        let state = State::new(initial, catalog.roll_back, record);
+        let state = State::new(initial, catalog.roll_back, place);
         Arc::new(Self {
             spec,
             catalog,

@@ -9,12 +9,13 @@
 //! Decisions read the active version without a lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
+use backstop_core::lock::lock;
 use backstop_engine::{Policy, PolicyDigest};
 
 use super::status::{Compiling, Status};
@@ -43,11 +44,11 @@ pub(super) struct State {
     health: Mutex<Health>,
     /// Whether answers count for the health: see [`Health::counts_answers`]. Usually they do not, and a decision takes no lock.
     counts_answers: AtomicBool,
-    record: Record,
+    place: StorePlace,
 }
 
 /// The place of the state in the store.
-pub(super) struct Record {
+pub(super) struct StorePlace {
     pub(super) store: Option<Store>,
     /// The policy's identity in the store.
     pub(super) key: String,
@@ -82,7 +83,7 @@ struct Details {
 }
 
 impl State {
-    pub(super) fn new(initial: Initial, limit: RollBack, record: Record) -> Self {
+    pub(super) fn new(initial: Initial, limit: RollBack, place: StorePlace) -> Self {
         let Initial {
             policy,
             files,
@@ -128,10 +129,10 @@ impl State {
             }),
             health: Mutex::new(Health::new(limit)),
             counts_answers: AtomicBool::new(false),
-            record,
+            place,
         };
         state.persist(&mut state.details());
-        state.record.sweep();
+        state.place.sweep();
         state
     }
 
@@ -277,7 +278,7 @@ impl State {
         files: &[Arc<FetchedFile>],
         signed: &[Option<Timestamp>],
     ) -> Arc<Policy> {
-        if let Some(store) = &self.record.store {
+        if let Some(store) = &self.place.store {
             store.keep(files);
         }
         let mut details = self.details();
@@ -291,7 +292,7 @@ impl State {
         details.active_since = clock::now();
         self.persist(&mut details);
         drop(details);
-        self.record.sweep();
+        self.place.sweep();
         replaced
     }
 
@@ -416,7 +417,7 @@ impl State {
 
     fn persist(&self, details: &mut Details) {
         details.persisted = clock::now();
-        let Some(store) = &self.record.store else {
+        let Some(store) = &self.place.store else {
             return;
         };
         if details.files.is_empty() {
@@ -432,7 +433,7 @@ impl State {
             }),
             newest_signatures: details.newest_signatures.clone(),
         };
-        store.persist(&self.record.key, &state);
+        store.persist(&self.place.key, &state);
     }
 
     fn details(&self) -> MutexGuard<'_, Details> {
@@ -453,15 +454,10 @@ impl Drop for CompilingGuard<'_> {
     }
 }
 
-impl Record {
+impl StorePlace {
     fn sweep(&self) {
         if let Some(store) = &self.store {
             store.sweep();
         }
     }
-}
-
-/// Ignores poisoning: a panic while the lock was held leaves no state half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
 //! What is expected of one answer, and the comparison with an answer.
 
-use super::values::{Delay, Text, Verdict};
+use super::values::{Delay, Text};
 use crate::outcome::Row;
-use backstop_core::decision::{Action, Answer};
+use backstop_core::decision::{Action, Answer, Verdict};
 use backstop_engine::Evaluation;
 
 /// What is expected of one answer. Absent fields accept any value.
@@ -45,7 +45,7 @@ impl Expected {
             rows.push(Row::new("class", expected.to_string(), class, holds));
         }
         if let Some(expected) = self.verdict {
-            let holds = verdict_of(action) == expected;
+            let holds = action.verdict() == expected;
             let got = if holds {
                 expected.to_string()
             } else {
@@ -80,14 +80,6 @@ fn log(expected: &Text, evaluation: &Evaluation) -> Row {
     let last = evaluation.log.last().map(|line| line.message.as_str());
     let got = found.or(last).unwrap_or("nothing was written").to_owned();
     Row::new("log", expected.to_string(), got, found.is_some())
-}
-
-pub(super) fn verdict_of(action: &Action) -> Verdict {
-    match action {
-        Action::Retry { .. } => Verdict::Retry,
-        Action::DeadLetter { .. } => Verdict::DeadLetter,
-        Action::Discard { .. } => Verdict::Discard,
-    }
 }
 
 /// An action, for people.

@@ -23,7 +23,7 @@ pub use given::{Given, Layer};
 pub use read::ScenarioError;
 pub use required::required;
 pub use run::run;
-pub use values::{Bounds, Delay, Text, Verdict};
+pub use values::{Bounds, Delay, Text};
 
 /// A file of scenarios.
 #[derive(Debug, Clone)]

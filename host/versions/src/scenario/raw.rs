@@ -6,7 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::given::Layer;
-use super::values::{Delay, Duration, Numbers, Text, Verdict};
+use super::values::{Delay, Duration, Numbers, Text};
+use backstop_core::decision::Verdict;
 use backstop_files::only_tables;
 use backstop_files::values::SettingsTable;
 

@@ -8,8 +8,9 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::values::{Delay, Duration, Numbers, Verdict};
+use super::values::{Delay, Duration, Numbers};
 use super::{Expected, Given, Plan, Scenario, Step, Suite, raw};
+use backstop_core::decision::Verdict;
 use backstop_core::failure::Milliseconds;
 use backstop_core::settings::Settings;
 use backstop_files::mistake::{Mistake, line_of};

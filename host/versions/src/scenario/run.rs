@@ -3,11 +3,11 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::expected::{described, verdict_of};
-use super::{Expected, Given, Plan, Scenario, Step, Verdict};
+use super::expected::described;
+use super::{Expected, Given, Plan, Scenario, Step};
 use crate::outcome::{Kind, Outcome, Row, Tried};
 use backstop_core::clock;
-use backstop_core::decision::{Action, Answer};
+use backstop_core::decision::{Action, Answer, Verdict};
 use backstop_core::failure::{Failure, Milliseconds, random};
 use backstop_core::settings::Settings;
 use backstop_engine::{Evaluation, EvaluationError, Payload, Policy};
@@ -196,7 +196,7 @@ impl Evaluator {
             }
             let mut rows = Vec::new();
             let gives_up = match &evaluation.answer {
-                Ok(answer) => verdict_of(&answer.action) != Verdict::Retry,
+                Ok(answer) => answer.action.verdict() != Verdict::Retry,
                 Err(_) => true,
             };
             let at = failure.attempt;

@@ -215,28 +215,6 @@ impl<'de> Visitor<'de> for DelayOrBounds {
     }
 }
 
-/// The verdict, without reason or delay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The message is retried.
-    Retry,
-    /// The message is moved to the dead-letter queue.
-    DeadLetter,
-    /// The message is deleted.
-    Discard,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Retry => "retry",
-            Self::DeadLetter => "dead-letter",
-            Self::Discard => "discard",
-        })
-    }
-}
-
 /// A preset, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]

@@ -6,11 +6,12 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::Store;
 use super::refusals::REMEMBERED;
 use backstop_core::clock;
+use backstop_core::lock::lock;
 use backstop_files::regular_file::WITHOUT_WAITING;
 
 /// The marks of this process. Once it shuts down, none are added.
@@ -25,7 +26,7 @@ struct Marks {
 }
 
 fn with_marks<T>(change: impl FnOnce(&mut Marks) -> T) -> T {
-    change(&mut MARKS.lock().unwrap_or_else(PoisonError::into_inner))
+    change(&mut lock(&MARKS))
 }
 
 /// Removes the marks of this process and adds no more. To be called before an exit that does not wait for other threads, so that no version is blamed for it.

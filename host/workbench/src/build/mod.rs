@@ -16,7 +16,7 @@ use backstop_engine::PolicyDigest;
 
 use crate::bindings::{self, BindingsError};
 use crate::project::Project;
-use toolchain::Deadline;
+use toolchain::TimeLimit;
 
 pub use commands::missing_toolchain;
 pub use component::{ComponentError, Metadata};
@@ -76,10 +76,10 @@ pub fn build(
 ) -> Result<Built, BuildError> {
     let sources = project.sources();
     bindings::write(project)?;
-    let deadline = Deadline::within(project.build_timeout);
+    let time_limit = TimeLimit::from_now(project.build_timeout);
     let made = commands::run(project, &mut |command, words| {
         step(&toolchain::shown(command));
-        toolchain::run(command, words, deadline)
+        toolchain::run(command, words, time_limit)
     });
     let raw = made.map_err(|tool| BuildError::Tool {
         hint: hint::for_failure(project, &tool),

@@ -8,10 +8,10 @@ use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use backstop_backoff::format_duration;
+use backstop_core::lock::lock;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use backstop_core::clock;
-use backstop_core::lock::lock;
 use backstop_core::text::tail;
 
 /// The end of a failing tool's output that is shown, in bytes.
@@ -121,14 +121,14 @@ pub(crate) enum Words {
 
 /// The time limit of a build.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Deadline {
+pub(crate) struct TimeLimit {
     started: std::time::Instant,
     limit: Duration,
 }
 
-impl Deadline {
-    /// A deadline `limit` from now.
-    pub(crate) fn within(limit: Duration) -> Self {
+impl TimeLimit {
+    /// A limit that ends `limit` from now.
+    pub(crate) fn from_now(limit: Duration) -> Self {
         Self {
             started: clock::instant(),
             limit,
@@ -140,11 +140,11 @@ impl Deadline {
     }
 }
 
-/// Runs a command until it ends, or until the deadline. Returns its stdout.
+/// Runs a command until it ends, or until the time limit. Returns its stdout.
 pub(crate) fn run(
     command: &mut Command,
     words: Words,
-    deadline: Deadline,
+    time_limit: TimeLimit,
 ) -> Result<Vec<u8>, ToolError> {
     // A backtrace of the tool would push its message out of the shown output.
     command.env_remove("RUST_BACKTRACE");
@@ -163,11 +163,11 @@ pub(crate) fn run(
     std::thread::spawn(move || {
         let _ = ended.send(child.wait_with_output());
     });
-    let Ok(output) = wait.recv_timeout(deadline.left()) else {
+    let Ok(output) = wait.recv_timeout(time_limit.left()) else {
         running.end();
         return Err(ToolError::Late {
             command: shown(command),
-            limit: deadline.limit,
+            limit: time_limit.limit,
         });
     };
     drop(running);
@@ -278,15 +278,15 @@ mod tests {
     #[test]
     fn the_output_of_a_failing_tool_is_in_the_error() {
         let tool = Tool::find(Path::new("/"), &["sh"], "").unwrap();
-        let deadline = Deadline::within(Duration::from_secs(60));
+        let time_limit = TimeLimit::from_now(Duration::from_secs(60));
         let mut command = tool.command(Path::new("/"), ["-c", "echo one; echo two >&2; exit 3"]);
-        let failed = |words| run(&mut command, words, deadline);
+        let failed = |words| run(&mut command, words, time_limit);
         let [all, stderr] = [Words::All, Words::Stderr].map(failed);
         let shown = "`sh -c 'echo one; echo two >&2; exit 3'` failed:";
         assert_eq!(all.unwrap_err().to_string(), format!("{shown}\none\ntwo"));
         assert_eq!(stderr.unwrap_err().to_string(), format!("{shown}\ntwo"));
         let mut command = tool.command(Path::new("/"), ["-c", "echo one"]);
-        assert_eq!(run(&mut command, Words::All, deadline).unwrap(), b"one\n");
+        assert_eq!(run(&mut command, Words::All, time_limit).unwrap(), b"one\n");
     }
 
     #[test]
@@ -296,8 +296,8 @@ mod tests {
         let script = "sleep 1000 & echo $! > started; wait";
         let mut command = tool.command(folder.path(), ["-c", script]);
         // Long enough to start two processes on a busy machine.
-        let deadline = Deadline::within(Duration::from_secs(2));
-        let late = run(&mut command, Words::All, deadline).unwrap_err();
+        let time_limit = TimeLimit::from_now(Duration::from_secs(2));
+        let late = run(&mut command, Words::All, time_limit).unwrap_err();
         let expected = format!(
             "`sh -c '{script}'` was killed: the build took longer than 2s, the `build-timeout` of policy.toml"
         );

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::internal::doctor::Rate;
 use backstop::queue::{Connections, Queue};
+use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{
     self, Activity, Outcome, Plan, Ramp, RedriveError, RunFolder, Setup, Share, Summary, To,

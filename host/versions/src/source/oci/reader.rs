@@ -1,8 +1,9 @@
 //! Requests to one registry. Every answer is read with a limit: blobs, manifests, tokens and error messages.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backstop_core::lock::lock;
 use oci_client::Reference;
 use oci_client::errors::OciEnvelope;
 use oci_client::secrets::RegistryAuth;
@@ -227,8 +228,7 @@ impl Reader {
     }
 
     fn known(&self, repository: &str, access: Access) -> Option<Option<HeaderValue>> {
-        let known = self.authorization.lock();
-        let known = known.unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.authorization);
         let (of, granted, authorization) = known.as_ref()?;
         (of == repository && *granted == access).then(|| authorization.clone())
     }
@@ -253,8 +253,7 @@ impl Reader {
                 RegistryAuth::Anonymous | RegistryAuth::Bearer(_) => None,
             },
         };
-        let known = self.authorization.lock();
-        *known.unwrap_or_else(PoisonError::into_inner) = Some((
+        *lock(&self.authorization) = Some((
             reference.repository().to_owned(),
             access,
             authorization.clone(),

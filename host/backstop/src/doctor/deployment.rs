@@ -17,7 +17,7 @@ use backstop_functions::{Functions, LambdaApi, invocation};
 
 /// The settings of a deployment.
 #[derive(Debug, Clone)]
-pub(super) struct Observed {
+pub(super) struct Deployment {
     pub(super) retry_queue: Description,
     /// The dead-letter queue, or why it can't be checked; `None` if there is none.
     pub(super) dead_letters: Option<Described>,
@@ -128,13 +128,13 @@ pub(super) fn name_of(function: &str) -> &str {
 }
 
 /// Asks AWS for settings. Changes nothing.
-pub(super) struct Observer<'a> {
+pub(super) struct DeploymentReader<'a> {
     connections: &'a Connections,
     client: LambdaClient,
     api: LambdaApi,
 }
 
-impl<'a> Observer<'a> {
+impl<'a> DeploymentReader<'a> {
     pub(super) async fn new(connections: &'a Connections) -> Self {
         let sdk = connections.sdk().await;
         let timeouts = TimeoutConfig::builder().connect_timeout(invocation::CONNECT);

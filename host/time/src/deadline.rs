@@ -1,4 +1,4 @@
-//! When the caller needs the result.
+//! When a result is needed.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -6,12 +6,12 @@ use backstop_core::failure::Timestamp;
 
 use crate::clock::Clock;
 
-/// When the caller needs the result: a point in time, or a duration from the start of the call.
+/// When a result is needed: a point in time, or a duration from the start of the call.
 ///
 /// ```
 /// use std::time::{Duration, Instant, SystemTime};
 ///
-/// use backstop_retry::Deadline;
+/// use backstop_time::Deadline;
 ///
 /// let in_two_seconds = Deadline::from(Duration::from_secs(2));
 /// let at_an_instant = Deadline::from(Instant::now() + Duration::from_secs(2));
@@ -43,22 +43,14 @@ impl Deadline {
         }
     }
 
-    /// The deadline of a call that begins now. `None` if it is too far away to matter.
-    pub(crate) fn resolve(self, clock: &dyn Clock, now: Instant) -> Option<Instant> {
-        let at = match self.at {
-            At::After(duration) => now.checked_add(duration)?,
-            At::Instant(at) => at,
-            At::Time(time) => {
-                let today = clock.time();
-                match time.since(today) {
-                    // It has passed.
-                    Duration::ZERO => now,
-                    left => now.checked_add(left)?,
-                }
-            }
+    /// The time that a call which begins now has. Zero once the deadline has passed.
+    pub fn left(self, clock: &dyn Clock) -> Duration {
+        let left = match self.at {
+            At::After(duration) => duration,
+            At::Instant(at) => at.saturating_duration_since(clock.now()),
+            At::Time(time) => time.since(clock.time()),
         };
-        // Before the machine's start: it has passed.
-        Some(at.checked_sub(self.margin).unwrap_or(now))
+        left.saturating_sub(self.margin)
     }
 
     fn at(at: At) -> Self {
@@ -123,9 +115,9 @@ mod tests {
             Deadline::from(in_a_second),
             Deadline::from(clock.time().plus(second)),
         ] {
-            assert_eq!(deadline.resolve(&clock, now), Some(now + second));
+            assert_eq!(deadline.left(&clock), second);
             let earlier = deadline.earlier_by(second / 2).earlier_by(second / 4);
-            assert_eq!(earlier.resolve(&clock, now), Some(now + second / 4));
+            assert_eq!(earlier.left(&clock), second / 4);
         }
     }
 
@@ -140,8 +132,8 @@ mod tests {
             Deadline::from(Duration::ZERO).earlier_by(Duration::MAX),
             Deadline::from(now),
         ] {
-            assert!(passed.resolve(&clock, now).is_some_and(|at| at <= now));
+            assert_eq!(passed.left(&clock), Duration::ZERO);
         }
-        assert_eq!(Deadline::from(Duration::MAX).resolve(&clock, now), None);
+        assert_eq!(Deadline::from(Duration::MAX).left(&clock), Duration::MAX);
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use backstop_core::failure::Timestamp;
+use backstop_core::lock::lock;
 use tokio::runtime::Handle;
 
 use crate::clock::{Clock, Sleep};
@@ -21,25 +22,14 @@ const NEVER_ENDS: &str = "a TestClock moves on in its block_on only, and this wa
 /// A virtual clock for tests of a program's own retries. Nothing sleeps: [`block_on`](Self::block_on) runs a future and moves the time on to the next wait whenever the future can do nothing else.
 ///
 /// ```
-/// use std::sync::Mutex;
 /// use std::time::Duration;
 ///
-/// use backstop_retry::{Error, Retrier, TestClock};
+/// use backstop_time::{Clock, TestClock};
 ///
 /// let clock = TestClock::new();
-/// let retrier = Retrier::builder().clock(clock.clone()).seed(7).build()?;
-///
-/// let attempts = Mutex::new(Vec::new());
-/// let call = retrier.run(|_| async {
-///     attempts.lock().unwrap().push(clock.elapsed());
-///     Err::<(), _>(Error::new("Busy", ""))
-/// });
-/// clock.block_on(call).unwrap_err();
-///
-/// let attempts = attempts.into_inner().unwrap();
-/// assert_eq!(attempts[0], Duration::ZERO);
-/// assert!(attempts[1] <= Duration::from_millis(50), "{attempts:?}");
-/// # Ok::<(), backstop_retry::BuildError>(())
+/// let hour = Duration::from_secs(3_600);
+/// clock.block_on(clock.sleep(hour));
+/// assert_eq!(clock.elapsed(), hour);
 /// ```
 ///
 /// A call that is awaited in a tokio runtime instead panics as soon as it waits, since nothing would move the time on. In a tokio test, use tokio's paused time with the default clock, or a clock that is moved [by hand](Self::by_hand).
@@ -74,27 +64,18 @@ impl TestClock {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use backstop_retry::{Linear, Retrier, TestClock};
+    /// use backstop_time::{Clock, TestClock};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), backstop_retry::BuildError> {
+    /// # async fn main() {
     /// let clock = TestClock::by_hand();
-    /// let retrier = Retrier::builder().policy(Linear::default()).clock(clock.clone()).build()?;
-    /// let call = retrier.run(async |attempt| {
-    ///     if attempt.is_retry() {
-    ///         Ok("done")
-    ///     } else {
-    ///         Err(std::io::Error::from(std::io::ErrorKind::TimedOut))
-    ///     }
-    /// });
-    /// let moving = async {
-    ///     while clock.sleeping() == 0 {
-    ///         tokio::task::yield_now().await;
-    ///     }
-    ///     clock.advance(Duration::from_secs(1));
-    /// };
-    /// assert_eq!(tokio::join!(call, moving).0.unwrap(), "done");
-    /// # Ok(())
+    /// let second = Duration::from_secs(1);
+    /// let waiting = tokio::spawn(clock.sleep(second));
+    /// while clock.sleeping() == 0 {
+    ///     tokio::task::yield_now().await;
+    /// }
+    /// clock.advance(second);
+    /// waiting.await.unwrap();
     /// # }
     /// ```
     pub fn by_hand() -> Self {
@@ -163,7 +144,7 @@ impl TestClock {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 }
 

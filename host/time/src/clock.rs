@@ -1,8 +1,8 @@
-//! The time, as the retrier reads it and waits in it.
+//! Clocks: what tells the time and waits.
 
 use std::fmt;
 use std::pin::Pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use backstop_core::failure::Timestamp;
 
@@ -16,8 +16,8 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// ```
 /// use std::time::{Instant, SystemTime, UNIX_EPOCH};
 ///
-/// use backstop_retry::failure::Timestamp;
-/// use backstop_retry::{Clock, Retrier, Sleep};
+/// use backstop_core::failure::Timestamp;
+/// use backstop_time::{Clock, Sleep};
 ///
 /// #[derive(Debug)]
 /// struct Threads;
@@ -36,19 +36,24 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 ///         Box::pin(async move { std::thread::sleep(until.saturating_duration_since(Instant::now())) })
 ///     }
 /// }
-///
-/// let retrier = Retrier::builder().clock(Threads).build()?;
-/// # Ok::<(), backstop_retry::BuildError>(())
 /// ```
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The time to measure durations with.
     fn now(&self) -> Instant;
 
-    /// The time of day.
+    /// The time of day. Leases compare it with that of other machines, so their clocks have to be set.
     fn time(&self) -> Timestamp;
 
     /// Waits until this time.
     fn sleep_until(&self, until: Instant) -> Sleep;
+
+    /// Waits this long.
+    fn sleep(&self, duration: Duration) -> Sleep {
+        match self.now().checked_add(duration) {
+            Some(until) => self.sleep_until(until),
+            None => Box::pin(std::future::pending()),
+        }
+    }
 
     /// Whether time moves on only when nothing else can happen. Then no other thread may be waited for, and policies are evaluated on the caller's.
     fn is_virtual(&self) -> bool {
@@ -58,7 +63,7 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 
 /// Tokio's timers. A call that waits needs a tokio runtime with its timers enabled; one that succeeds at once does not.
 ///
-/// With `tokio::time::pause` the retrier's time is paused too, except for the time of day.
+/// `tokio::time::pause` pauses this clock too, except for the time of day.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TokioClock;
 

@@ -55,7 +55,7 @@ pub(super) struct Taken {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct Messages {
     messages: BTreeMap<u64, Stored>,
     visible: BTreeSet<u64>,
     /// With the time from which each is visible.
@@ -73,7 +73,7 @@ pub(super) struct Shelf {
     deduplicated: HashMap<String, Timestamp>,
 }
 
-impl Shelf {
+impl Messages {
     pub(super) fn len(&self) -> usize {
         self.messages.len()
     }
