@@ -12,9 +12,9 @@ help:
 	@echo "make packages  package every crate, and compile the packages by themselves"
 	@echo "make bench   measure decisions, languages, requests, waiting messages, throughput, delivery, redrives, the retrier, idempotency, swaps, and the start of the Lambda handler"
 
-# The command alone: its dependencies have the features that the workspace gives them, so that `make test` builds none of them again.
+# The command alone, with the dependencies of the workspace, so that `make test` builds none of them again.
 demo: toolchain
-	cargo build --locked --package backstop-cli --bin backstop
+	cargo build --locked --workspace --bin backstop
 	@$${CARGO_TARGET_DIR:-target}/debug/backstop demo
 
 # Most tests wait: three for each processor, of any program.

@@ -18,8 +18,8 @@ pub mod config {
     pub use crate::config::{
         AdminConfig, Cache, Config, DeadLetterQueues, DeciderConfig, Destination, Flag,
         FunctionHandler, HandlerConfig, IdempotencyConfig, Key, LambdaConfig, LambdaFlags,
-        Policies, QueueConfig, UNHINDERED_ATTEMPTS, Variables, keys, parse_dead_letter_queue,
-        parse_endpoint, rows_of, schema, unknown_variables, variables,
+        Policies, QueueConfig, UNHINDERED_ATTEMPTS, Variables, keys, parse_endpoint, rows_of,
+        schema, unknown_variables, variables,
     };
 }
 

@@ -90,8 +90,8 @@ impl DecisionThreads {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Duration;
 
     use futures_util::future::join_all;
 
@@ -102,8 +102,8 @@ mod tests {
         let threads = Arc::new(DecisionThreads::default());
         let decisions = (0..400).map(|number| {
             threads.run(move || {
-                std::thread::sleep(Duration::from_millis(1));
-                (number, std::thread::current().id())
+                thread::yield_now();
+                (number, thread::current().id())
             })
         });
         let decisions = join_all(decisions).await;
@@ -117,20 +117,21 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_queue_leaves_places_for_the_decisions_of_others() {
         let threads = Arc::new(DecisionThreads::default());
-        let (running, most) = (AtomicU32::new(0), AtomicU32::new(0));
-        let counts = Arc::new((running, most));
-        let decisions = (0..100).map(|_| {
-            let counts = Arc::clone(&counts);
+        let running = Arc::new(AtomicU32::new(0));
+        // Each decision waits until as many as possible are being made.
+        let together = Arc::new(Barrier::new(threads.most as usize));
+        let decisions = (0..25 * threads.most).map(|_| {
+            let (running, together) = (Arc::clone(&running), Arc::clone(&together));
             threads.run(move || {
-                let now = counts.0.fetch_add(1, Ordering::SeqCst) + 1;
-                counts.1.fetch_max(now, Ordering::SeqCst);
-                std::thread::sleep(Duration::from_millis(2));
-                counts.0.fetch_sub(1, Ordering::SeqCst);
+                let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                together.wait();
+                running.fetch_sub(1, Ordering::SeqCst);
+                now
             })
         });
-        join_all(decisions).await;
-        let most = counts.1.load(Ordering::SeqCst);
-        assert!((1..=MOST).contains(&most) && most <= threads.most, "{most}");
+        let most = join_all(decisions).await.into_iter().flatten().max();
+        assert_eq!(most, Some(threads.most));
+        assert!(threads.most <= MOST);
     }
 
     #[tokio::test]

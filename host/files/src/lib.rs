@@ -4,4 +4,7 @@ pub mod atomic_write;
 pub mod mistake;
 mod only_table;
 pub mod regular_file;
+mod text_or_table;
 pub mod values;
+
+pub use text_or_table::text_or_table;

@@ -151,7 +151,7 @@ fn in_words(message: &str, is_date: bool) -> String {
     }
     let kinds = ["invalid type: ", "invalid value: ", "invalid length "];
     let mismatch = kinds.iter().find_map(|kind| message.strip_prefix(kind));
-    match mismatch.and_then(|mismatch| mismatch.rsplit_once(", expected ")) {
+    match mismatch.and_then(|it| it.rsplit_once(", expected ")) {
         Some((found, wanted)) => {
             let found = if is_date {
                 "a date".to_owned()
@@ -212,20 +212,16 @@ fn found_in_words(found: &str) -> String {
 /// The type that the deserializer expects, in TOML's terms. The descriptions of our own types stay as they are.
 fn wanted_in_words(wanted: &str) -> &str {
     match wanted {
-        "a string" | "a borrowed string" | "str" | "string" | "a character" => "a text in quotes",
-        "path string" | "a path string" => "a path in quotes",
+        "a string" => "a text in quotes",
+        "path string" => "a path in quotes",
         "a boolean" => "true or false",
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",
-        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
-        "f32" | "f64" => "a number",
+        "f64" => "a number",
         "a sequence" => "a list, such as [\"a\", \"b\"]",
         "a map" => "a table, such as { name = \"value\" }",
-        "a tuple of size 2" | "tuple of 2 elements" => "a list of two",
-        "string or map" => "a text in quotes",
         _ if wanted.starts_with("a nonzero") => "a whole number from 1",
         _ if wanted.starts_with("a tuple") => "a list of two",
         _ if wanted.starts_with("struct ") => "a table",
-        _ if wanted.starts_with("enum ") || wanted.starts_with("variant ") => "a text in quotes",
         _ => wanted,
     }
 }

@@ -1,7 +1,6 @@
 //! Work that is done once for each key.
 
 use super::{Backstop, Change};
-use crate::config::RecordAttributes;
 use crate::config::raw::Idempotency;
 
 /// Work that is done once for each key, by the records in a table of DynamoDB (feature `idempotency`).
@@ -20,12 +19,5 @@ impl Backstop {
     pub fn idempotency(self, table: impl Into<String>) -> Self {
         let table = table.into();
         Idempotency::change(self, "table", |it| it.table.clone_from(&table))
-    }
-
-    /// The names of a record's attributes, and the table's sort key. The default is those of Powertools, without a sort key.
-    pub fn idempotency_attributes(self, attributes: RecordAttributes) -> Self {
-        Idempotency::change(self, "attributes", |it| {
-            it.attributes = Some(attributes.clone())
-        })
     }
 }

@@ -1,31 +1,15 @@
-//! The values of the Lambda retry handler that take more than one argument or several calls. `config/raw.rs` has the others.
+//! The values of the Lambda retry handler that take more than one argument or several calls. `config/raw` has the others.
 
 use super::queue::add_setting;
 use super::{Backstop, Change};
-use crate::config::raw::{Lambda, Policy};
+use crate::config::raw::Lambda;
 
 /// The Lambda retry handler, as the table `[lambda]` of a file configures it.
 impl Backstop {
-    /// The policy of the Lambda retry handler, as [`policy`](Self::policy) names that of a queue.
-    pub fn lambda_policy(self, policy: impl Into<String>) -> Self {
-        let policy = policy.into();
-        Lambda::change(self, "policy", |it| {
-            it.policy = Some(Policy::Single(policy.clone()))
-        })
-    }
-
     /// A setting of the policy of the Lambda retry handler.
     pub fn lambda_set(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let pair = (name.into(), value.into());
         Lambda::change(self, "settings", |it| add_setting(&mut it.settings, &pair))
-    }
-
-    /// The shadow of the Lambda retry handler.
-    pub fn lambda_shadow(self, policy: impl Into<String>) -> Self {
-        let policy = policy.into();
-        Lambda::change(self, "shadow", |it| {
-            it.shadow = Some(Policy::Single(policy.clone()))
-        })
     }
 
     /// A setting of the shadow of the Lambda retry handler. Without any, it has those of the policy.

@@ -168,14 +168,6 @@ impl Backstop {
         })
     }
 
-    /// Runs this program for each message, in place of a function. The body is its standard input; exit status 0 is success.
-    pub fn exec<I: IntoIterator<Item = S>, S: Into<String>>(self, command: I) -> Self {
-        let words: Vec<String> = command.into_iter().map(Into::into).collect();
-        self.value("handler.exec", |queue| {
-            queue.handler.get_or_insert_default().exec = Some(raw::Command(words.clone()));
-        })
-    }
-
     /// Fills a local queue with messages. The host ends when all of them are done. For tests and trials.
     pub fn messages<B: Into<String>>(mut self, bodies: impl IntoIterator<Item = B>) -> Self {
         let bodies = bodies.into_iter().map(Into::into).collect();
@@ -294,7 +286,9 @@ macro_rules! shared {
 
 shared! {
     Config: "", |raw| raw;
+    Decisions: "decisions.", |raw| raw.decisions.get_or_insert_default();
     Policies: "policies.", |raw| raw.policies.get_or_insert_default();
+    Rollback: "policies.rollback.", |raw| raw.policies.get_or_insert_default().rollback.get_or_insert_default();
     Limits: "limits.", |raw| raw.limits.get_or_insert_default();
     CompileLimits: "limits.compile.", |raw| raw.limits.get_or_insert_default().compile.get_or_insert_default();
     Lambda: "lambda.", |raw| raw.lambda.get_or_insert_default();

@@ -1,18 +1,10 @@
-//! The values of a queue that take more than one argument or several calls. `config/raw.rs` has the others.
+//! The values of a queue that take more than one argument or several calls. `config/raw` has the others.
 
 use super::Backstop;
 use crate::config::raw::{Part, Parts, Policy, SettingsTable};
 
 /// The policy of a queue, and its shadow.
 impl Backstop {
-    /// The policy: the name of a built-in one, the path of a file or a directory, `s3://BUCKET/KEY` or `oci://REGISTRY/REPOSITORY:TAG`. The default is `full-jitter`. New versions are fetched and activated while the host runs.
-    pub fn policy(self, policy: impl Into<String>) -> Self {
-        let policy = policy.into();
-        self.value("policy", |queue| {
-            queue.policy = Some(Policy::Single(policy.clone()))
-        })
-    }
-
     /// A setting of the policy.
     pub fn set(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let pair = (name.into(), value.into());
@@ -70,14 +62,6 @@ impl Backstop {
             };
             fill(&mut parts, part.clone());
             queue.policy = Some(Policy::Parts(parts));
-        })
-    }
-
-    /// A shadow: a second policy that is evaluated for every failure and compared with the first one. It has no effect on messages.
-    pub fn shadow(self, policy: impl Into<String>) -> Self {
-        let policy = policy.into();
-        self.value("shadow", |queue| {
-            queue.shadow = Some(Policy::Single(policy.clone()))
         })
     }
 

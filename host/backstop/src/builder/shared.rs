@@ -1,4 +1,4 @@
-//! The values that all queues share and that are not set as they are. `config/raw.rs` has the others.
+//! The values that all queues share and that are not set as they are. `config/raw` has the others.
 
 use std::path::Path;
 use std::time::Duration;

@@ -60,20 +60,8 @@ impl<S: AsRef<str> + ?Sized> From<Option<&S>> for DeadLetterQueues {
     }
 }
 
-/// One queue of a flag or an environment variable: its class, if it is for one, and its URL.
-///
-/// ```
-/// # use backstop::internal::config::parse_dead_letter_queue;
-/// assert_eq!(
-///     parse_dead_letter_queue("permanent=local:invalid"),
-///     Ok((Some("permanent".to_owned()), "local:invalid".to_owned()))
-/// );
-/// assert_eq!(
-///     parse_dead_letter_queue("local:dead"),
-///     Ok((None, "local:dead".to_owned()))
-/// );
-/// ```
-pub fn parse_dead_letter_queue(text: &str) -> Result<(Option<String>, String), String> {
+/// One queue of a flag or an environment variable: its class, if it is for one, and its URL. `permanent=local:invalid` is the queue of a class, `local:dead` the default one.
+fn parse_one(text: &str) -> Result<(Option<String>, String), String> {
     let text = text.trim();
     // A URL has a colon before any `=`.
     let Some((class, url)) = text
@@ -95,9 +83,16 @@ pub fn parse_dead_letter_queue(text: &str) -> Result<(Option<String>, String), S
 impl raw::DeadLetterQueues {
     /// Reads the value of an environment variable: a URL, or `CLASS=URL` pairs separated by commas.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
+        Self::of_each(text.split(',').filter(|part| !part.trim().is_empty()))
+    }
+
+    /// Reads the values of a flag: URLs or `CLASS=URL` pairs.
+    pub(super) fn of_each(
+        texts: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Self, String> {
         let mut queues = Self::default();
-        for part in text.split(',').filter(|part| !part.trim().is_empty()) {
-            let (class, url) = parse_dead_letter_queue(part)?;
+        for text in texts {
+            let (class, url) = parse_one(text.as_ref())?;
             if queues.set(class.as_deref(), url) {
                 return Err(format!(
                     "names two queues for the class `{}`: expected one",

@@ -168,12 +168,12 @@ fn an_invalid_value_is_rejected_by_its_name() {
         (
             "BACKSTOP_MAX_ATTEMPTS",
             "0",
-            "BACKSTOP_MAX_ATTEMPTS: `0` is not a whole number from 1",
+            "BACKSTOP_MAX_ATTEMPTS: expected a whole number from 1 to 4294967295",
         ),
         (
             "BACKSTOP_MAX_ATTEMPTS",
             "many",
-            "BACKSTOP_MAX_ATTEMPTS: `many` is not",
+            "BACKSTOP_MAX_ATTEMPTS: expected a whole number from 1",
         ),
         (
             "BACKSTOP_MAX_AGE",

@@ -33,7 +33,7 @@ use backstop_files::regular_file::{self, WRITTEN};
 pub use admin::AdminConfig;
 pub use backstop_core::idempotency::{OnMissingKey, OnUnknown};
 pub use backstop_records::Destination;
-pub use dead_letter_queues::{DeadLetterQueues, parse_dead_letter_queue};
+pub use dead_letter_queues::DeadLetterQueues;
 pub use decider::DeciderConfig;
 pub(crate) use deployed::Deployed;
 pub use deployed::LambdaFlags;

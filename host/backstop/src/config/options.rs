@@ -127,7 +127,8 @@ impl Options {
 /// Checks a number against the range of its key.
 fn within(field: &str, number: usize, place: &str, why: &str) -> Result<(), ConfigError> {
     let key = raw::Queue::KEYS.iter().find(|key| key.field == field);
-    key.map_or(Ok(()), |key| key.check_range(place, number as u64, why))
+    let checked = key.map_or(Ok(()), |key| key.check_range(Some(number)));
+    checked.map_err(|expected| value(place, expected + why))
 }
 
 /// How the messages of a queue are held whose ids are idempotency keys, and whose envelopes have no code: a message that is sent again has a new id at another host.

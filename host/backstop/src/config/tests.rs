@@ -506,6 +506,39 @@ fn every_flag_and_every_method_sets_one_key() {
         assert_eq!(distinct.len(), names.len(), "{names:?}");
     }
     for key in keys().filter(|key| key.flag.is_some()) {
-        assert!(key.apply.is_some(), "nothing applies the flag of {key:?}");
+        let refused = key.check("1s").err().unwrap_or_default();
+        assert!(!refused.contains("has no text"), "{key:?}");
     }
+}
+
+/// Sets a flag of a host with the file `folder/backstop.toml`.
+fn with_flag(folder: &Path, flag: &str, texts: &[&str]) -> Result<Config, String> {
+    let path = folder.join("backstop.toml");
+    std::fs::write(&path, format!("admin = \"0.0.0.0:9465\"\n{ORDERS}")).unwrap();
+    let host = crate::Backstop::file_by_flags(&path).unwrap();
+    let key = keys().find(|key| key.flag.is_some_and(|it| it.name == flag));
+    let texts: Vec<_> = texts.iter().map(|text| (*text).to_owned()).collect();
+    let host = key.unwrap().apply(host, &texts)?;
+    Ok(host.into_config().unwrap())
+}
+
+#[test]
+fn the_path_of_a_flag_is_one_of_the_working_directory_and_not_of_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = with_flag(folder.path(), "admin-token-file", &["token"]).unwrap();
+    let found = format!("{:?}", config.admin.unwrap());
+    let expected = std::env::current_dir().unwrap().join("token");
+    assert!(found.contains(&format!("{expected:?}")), "{found}");
+}
+
+#[test]
+fn a_flag_with_two_dead_letter_queues_for_a_class_is_refused_as_a_variable_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |texts: &[&str]| with_flag(folder.path(), "dead-letter-queue", texts);
+    let queues = of(&["local:a", "permanent=local:b"]).unwrap().queues;
+    let queues = &queues.first().unwrap().dead_letter_queues;
+    assert_eq!(queues.of(Some("permanent")), Some("local:b"));
+    assert_eq!(queues.of(None), Some("local:a"));
+    let expected = "--dead-letter-queue: names two queues for the class `default`: expected one";
+    assert_eq!(of(&["local:a", "default=local:b"]).unwrap_err(), expected);
 }

@@ -61,7 +61,7 @@ async fn each_mistake_is_found_by_name_with_what_to_set() {
             "BACKSTOP_MAX_ATTEMPTS",
             "0",
             Wrong,
-            "BACKSTOP_MAX_ATTEMPTS: `0` is not a whole number from 1",
+            "BACKSTOP_MAX_ATTEMPTS: expected a whole number from 1 to 4294967295",
         ),
         (
             "BACKSTOP_POLICY",

@@ -5,12 +5,11 @@ use std::num::NonZeroU32;
 
 use backstop_backoff::parse_duration;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserializer, Visitor};
 
 use crate::preset::{self, Preset};
 use backstop_core::failure::{Milliseconds, Timestamp};
-use backstop_files::only_tables;
+use backstop_files::{only_tables, text_or_table};
 
 /// A duration with its unit, at most the contract's 49 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +18,13 @@ pub(super) struct Duration(pub(super) Milliseconds);
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(DurationText)
+    }
+}
+
+impl Duration {
+    fn parse(text: &str) -> Option<Self> {
+        let milliseconds = u32::try_from(parse_duration(text).ok()?).ok()?;
+        Some(Self(Milliseconds(milliseconds)))
     }
 }
 
@@ -32,11 +38,7 @@ impl Visitor<'_> for DurationText {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
-        parse_duration(text)
-            .ok()
-            .and_then(|milliseconds| u32::try_from(milliseconds).ok())
-            .map(|milliseconds| Duration(Milliseconds(milliseconds)))
-            .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+        Duration::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
     }
 }
 
@@ -68,34 +70,20 @@ impl fmt::Display for Text {
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextOrPart)
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields)]
 struct Part {
     contains: String,
 }
 
-struct TextOrPart;
-
-impl<'de> Visitor<'de> for TextOrPart {
-    type Value = Text;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, or { contains = \"a part of it\" }")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-        Ok(Text::Exactly(text.to_owned()))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Text, A::Error> {
-        let Part { contains } = Part::deserialize(MapAccessDeserializer::new(table))?;
-        Ok(Text::Containing(contains))
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text_or_table(
+            deserializer,
+            "a text, or { contains = \"a part of it\" }",
+            |text| Some(Self::Exactly(text.to_owned())),
+            |Part { contains }| Self::Containing(contains),
+        )
     }
 }
 
@@ -191,27 +179,12 @@ impl fmt::Display for Delay {
 
 impl<'de> Deserialize<'de> for Delay {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(DelayOrBounds)
-    }
-}
-
-struct DelayOrBounds;
-
-impl<'de> Visitor<'de> for DelayOrBounds {
-    type Value = Delay;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a duration with its unit, such as \"30s\", or bounds, such as { min = \"0s\", max = \"8s\" }")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Delay, E> {
-        DurationText
-            .visit_str(text)
-            .map(|Duration(delay)| Delay::Exactly(delay))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Delay, A::Error> {
-        Bounds::deserialize(MapAccessDeserializer::new(table)).map(Delay::Within)
+        text_or_table(
+            deserializer,
+            "a duration with its unit, such as \"30s\", at most \"49d\", or bounds, such as { min = \"0s\", max = \"8s\" }",
+            |text| Duration::parse(text).map(|Duration(delay)| Self::Exactly(delay)),
+            Self::Within,
+        )
     }
 }
 

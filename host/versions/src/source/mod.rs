@@ -6,6 +6,7 @@ mod fetched;
 mod file;
 mod name;
 mod oci;
+mod registry_options;
 mod remotes;
 mod s3;
 
@@ -24,7 +25,8 @@ pub use name::{Location, Source};
 #[cfg(feature = "oci")]
 pub use oci::{Artifact, Package, PackageError, Registry};
 pub use oci::{Reference, RegistryError};
-pub use remotes::{RegistryOptions, Remotes};
+pub use registry_options::RegistryOptions;
+pub use remotes::Remotes;
 pub use s3::BucketError;
 #[cfg(feature = "s3")]
 pub use s3::{Bucket, Object};

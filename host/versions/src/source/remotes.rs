@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 use aws_config::SdkConfig;
 use tokio::runtime::Runtime;
 
+use super::registry_options::RegistryOptions;
+
 #[cfg(feature = "oci")]
 use super::oci::Registry;
 #[cfg(feature = "s3")]
@@ -24,15 +26,6 @@ struct Inner {
     #[cfg(feature = "oci")]
     registry: Registry,
     runtime: OnceLock<Runtime>,
-}
-
-/// How registries are contacted. Each host is given as `HOST` or `HOST:PORT`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RegistryOptions {
-    /// The registries without TLS, in addition to those on this machine.
-    pub plain_http: Vec<String>,
-    /// The servers that a registry may send its user to for a token, with the credentials, in addition to its own host.
-    pub token_servers: Vec<String>,
 }
 
 impl fmt::Debug for Remotes {

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use backstop_core::lock::lock;
-use oci_client::Reference;
+use oci_spec::distribution::Reference;
 
 use super::error::RegistryError;
 use super::layout::{self, Package};
 use super::session::Session;
-use crate::source::remotes::RegistryOptions;
+use crate::source::registry_options::RegistryOptions;
 
 /// The time limit for resolving a tag.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(15);

@@ -6,7 +6,6 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use docker_credential::{CredentialRetrievalError, DockerCredential};
-use oci_client::secrets::RegistryAuth;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,26 +23,32 @@ const HELPER_BYTES: usize = 64 << 10;
 
 const IDENTITY_TOKEN: &str = "an identity token is not supported: log in with a user's name and a password, or a token in place of the password";
 
+/// A user's name and password, as a helper answers.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Login {
+    pub(super) username: String,
+    pub(super) secret: String,
+}
+
 /// The credentials for a registry. Without credentials, or if they can't be read, requests are anonymous.
-pub(super) async fn credentials(registry: &str) -> RegistryAuth {
-    let Some(path) = configuration() else {
-        return RegistryAuth::Anonymous;
-    };
+pub(super) async fn credentials(registry: &str) -> Option<Login> {
+    let path = configuration()?;
     match of(&path, server(registry)).await {
-        Ok(found) => found.unwrap_or(RegistryAuth::Anonymous),
+        Ok(found) => found,
         Err(reason) => {
             tracing::warn!(
                 registry,
                 config = %path.display(),
                 "no credentials, so requests are anonymous: {reason}"
             );
-            RegistryAuth::Anonymous
+            None
         }
     }
 }
 
 /// Looks up credentials in Docker's order: the helper of the registry, the file, the helper for all registries.
-async fn of(config: &Path, server: &str) -> Result<Option<RegistryAuth>, String> {
+async fn of(config: &Path, server: &str) -> Result<Option<Login>, String> {
     let text = match regular_file::read(config, regular_file::WRITTEN) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -63,8 +68,8 @@ async fn of(config: &Path, server: &str) -> Result<Option<RegistryAuth>, String>
     // Without the helpers, reading it runs no program.
     let kept = config.to_string();
     match docker_credential::get_credential_from_reader(kept.as_bytes(), server) {
-        Ok(DockerCredential::UsernamePassword(user, password)) => {
-            Ok(Some(RegistryAuth::Basic(user, password)))
+        Ok(DockerCredential::UsernamePassword(username, secret)) => {
+            Ok(Some(Login { username, secret }))
         }
         Ok(DockerCredential::IdentityToken(_)) => Err(IDENTITY_TOKEN.to_owned()),
         Err(CredentialRetrievalError::NoCredentialConfigured) => match helper(any.as_ref()) {
@@ -75,16 +80,8 @@ async fn of(config: &Path, server: &str) -> Result<Option<RegistryAuth>, String>
     }
 }
 
-/// The answer of a helper.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Login {
-    username: String,
-    secret: String,
-}
-
 /// Runs the helper with this name. `None` if it has no credentials for this registry.
-async fn run_helper(helper: &str, server: &str) -> Result<Option<RegistryAuth>, String> {
+async fn run_helper(helper: &str, server: &str) -> Result<Option<Login>, String> {
     let program = format!("docker-credential-{helper}");
     let answer = match timeout(HELPER_TIMEOUT, run(&program, server)).await {
         Ok(answer) => answer.map_err(|error| format!("`{program} get`: {error}"))?,
@@ -107,7 +104,7 @@ async fn run_helper(helper: &str, server: &str) -> Result<Option<RegistryAuth>, 
         .map_err(|_| format!("`{program} get` did not answer with a Username and a Secret"))?;
     match login.username.as_str() {
         "<token>" => Err(IDENTITY_TOKEN.to_owned()),
-        _ => Ok(Some(RegistryAuth::Basic(login.username, login.secret))),
+        _ => Ok(Some(login)),
     }
 }
 
@@ -238,7 +235,7 @@ mod tests {
         let helper = "backstop-test-missing";
         let own =
             json!({"auths": {"a.example.com": login}, "credHelpers": {"a.example.com": helper}});
-        let error = found(own).await.unwrap_err();
+        let error = found(own).await.err().unwrap();
         assert!(
             error.contains(&format!("`docker-credential-{helper} get`")),
             "{error}"

@@ -1,7 +1,7 @@
 //! Why a policy can't be fetched from a registry or pushed to it, with what to do about it.
 
-use oci_client::Reference;
-use oci_client::errors::{OciEnvelope, OciErrorCode};
+use oci_spec::distribution::Reference;
+use serde::Deserialize;
 
 use super::trust::Refusal;
 use backstop_core::text::{chain, one_line};
@@ -99,6 +99,19 @@ pub enum RegistryError {
     },
 }
 
+/// The body of a registry's answer that is an error.
+#[derive(Deserialize)]
+pub(super) struct Envelope {
+    errors: Vec<Described>,
+}
+
+#[derive(Deserialize)]
+struct Described {
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
 impl RegistryError {
     /// Whether another try may succeed: the registry could not be reached, took too long, failed or was overloaded.
     pub fn is_unreachable(&self) -> bool {
@@ -140,34 +153,18 @@ impl RegistryError {
         Self::unreachable(reference, reason.to_owned())
     }
 
-    /// From the first error in a registry's answer.
-    pub(super) fn of_envelope(reference: &Reference, envelope: &OciEnvelope) -> Self {
-        use OciErrorCode as C;
-        let messages: Vec<_> = envelope
-            .errors
-            .iter()
-            .map(|it| it.message.as_str())
-            .collect();
-        let status = match envelope.errors.first().map(|error| &error.code) {
-            Some(C::NameUnknown | C::ManifestUnknown | C::BlobUnknown | C::NotFound) => 404,
-            Some(C::Unauthorized) => 401,
-            Some(C::Denied) => 403,
-            Some(C::Toomanyrequests) => 429,
-            Some(
-                C::BlobUploadInvalid
-                | C::BlobUploadUnknown
-                | C::DigestInvalid
-                | C::ManifestBlobUnknown
-                | C::ManifestInvalid
-                | C::ManifestUnverified
-                | C::NameInvalid
-                | C::SizeInvalid
-                | C::TagInvalid
-                | C::Unsupported,
-            )
-            | None => 400,
+    /// From the first error in a registry's answer. Its code says more than the status.
+    pub(super) fn of_envelope(reference: &Reference, status: u16, envelope: &Envelope) -> Self {
+        let first = envelope.errors.first();
+        let status = match first.map_or("", |error| error.code.as_str()) {
+            "NAME_UNKNOWN" | "MANIFEST_UNKNOWN" | "BLOB_UNKNOWN" | "NOT_FOUND" => 404,
+            "UNAUTHORIZED" => 401,
+            "DENIED" => 403,
+            "TOOMANYREQUESTS" => 429,
+            _ => status,
         };
-        Self::answered(reference, status, &messages.join(", "))
+        let messages = envelope.errors.iter().map(|it| it.message.as_str());
+        Self::answered(reference, status, &messages.collect::<Vec<_>>().join(", "))
     }
 
     pub(super) fn answered(reference: &Reference, status: u16, message: &str) -> Self {

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use oci_client::Reference;
-use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciImageManifest, OciManifest};
-use serde::Serialize;
+use oci_spec::distribution::Reference;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use wasm_metadata::{Metadata, Payload};
 use wasmparser::{Parser, Payload as Part};
 
 use crate::signature::SIGNATURE_SUFFIX;
 use backstop_engine::{PolicyDigest, Shape, ShapeError};
+
+/// The media type of a manifest.
+pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// The media type of a policy's config.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
@@ -50,6 +53,37 @@ pub enum PackageError {
     /// The file exceeds the limits of every host.
     #[error(transparent)]
     Shape(#[from] ShapeError),
+}
+
+/// What an artifact consists of.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Manifest {
+    schema_version: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    media_type: Option<String>,
+    config: Descriptor,
+    layers: Vec<Descriptor>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifact_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+/// What there is in place of a manifest, if there is one for each platform.
+#[derive(Deserialize)]
+struct Index {
+    #[serde(rename = "manifests")]
+    _manifests: IgnoredAny,
+}
+
+/// The type, the digest and the size of a part of an artifact.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Descriptor {
+    pub(super) media_type: String,
+    pub(super) digest: String,
+    pub(super) size: i64,
 }
 
 /// The config of `application/vnd.wasm.config.v0+json`.
@@ -128,12 +162,11 @@ impl Package {
         artifact_type: Option<&str>,
         annotations: BTreeMap<String, String>,
     ) -> Self {
-        let manifest = OciImageManifest {
+        let manifest = Manifest {
             schema_version: 2,
-            media_type: Some(OCI_IMAGE_MEDIA_TYPE.to_owned()),
+            media_type: Some(MANIFEST.to_owned()),
             config: descriptor(config_type, &config),
             layers: vec![descriptor(layer_type, &layer)],
-            subject: None,
             artifact_type: artifact_type.map(str::to_owned),
             annotations: (!annotations.is_empty()).then_some(annotations),
         };
@@ -188,17 +221,14 @@ pub(super) fn signature_of(reference: &Reference, file: &[u8]) -> Reference {
 }
 
 /// The single layer of an artifact, or an explanation of why the manifest is invalid. The config may have any type: hosts do not need it, and tools differ.
-pub(super) fn layer(manifest: &[u8], kind: Kind) -> Result<OciDescriptor, String> {
-    let manifest = serde_json::from_slice(manifest)
-        .map_err(|error| format!("its manifest can't be read: {error}"))?;
-    let manifest = match manifest {
-        OciManifest::Image(manifest) => manifest,
-        OciManifest::ImageIndex(_) => {
-            return Err(
-                "it is an index of images for several platforms; expected one manifest".to_owned(),
-            );
+pub(super) fn layer(manifest: &[u8], kind: Kind) -> Result<Descriptor, String> {
+    let read = serde_json::from_slice(manifest);
+    let manifest: Manifest = read.map_err(|error| match serde_json::from_slice(manifest) {
+        Ok(Index { .. }) => {
+            "it is an index of images for several platforms; expected one manifest".to_owned()
         }
-    };
+        Err(_) => format!("its manifest can't be read: {error}"),
+    })?;
     let expected = kind.media_type();
     let count = manifest.layers.len();
     let mut layers = manifest.layers.into_iter();
@@ -218,12 +248,11 @@ pub(super) fn layer(manifest: &[u8], kind: Kind) -> Result<OciDescriptor, String
     }
 }
 
-fn descriptor(media_type: &str, content: &[u8]) -> OciDescriptor {
-    OciDescriptor {
+fn descriptor(media_type: &str, content: &[u8]) -> Descriptor {
+    Descriptor {
         media_type: media_type.to_owned(),
         digest: sha256(content),
         size: i64::try_from(content.len()).unwrap_or(i64::MAX),
-        ..OciDescriptor::default()
     }
 }
 

@@ -94,3 +94,18 @@ fn a_signature_is_found_by_the_digest_of_the_file_alone() {
     let refused = layer(&manifest, Kind::Policy).unwrap_err();
     assert!(refused.contains("expected `application/wasm`"), "{refused}");
 }
+
+#[test]
+fn a_manifest_that_is_none_or_an_index_is_refused_with_the_reason() {
+    for (manifest, reason) in [
+        (&b"{}"[..], "its manifest can't be read: missing field"),
+        (b"[]", "its manifest can't be read: "),
+        (
+            b"{\"schemaVersion\": 2, \"manifests\": []}",
+            "it is an index of images for several platforms",
+        ),
+    ] {
+        let refused = layer(manifest, Kind::Policy).err().unwrap();
+        assert!(refused.starts_with(reason), "{refused}");
+    }
+}

@@ -24,7 +24,7 @@ mod trust;
 mod without;
 
 #[cfg(feature = "oci")]
-pub use oci_client::Reference;
+pub use oci_spec::distribution::Reference;
 
 #[cfg(feature = "oci")]
 pub use self::client::{Artifact, Registry};

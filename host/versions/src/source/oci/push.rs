@@ -1,6 +1,6 @@
 //! Pushes to one registry, with the requests of the OCI distribution specification: an upload for each blob, in one piece, and then the manifest. Answers are read within the limits of [`Reader`].
 
-use oci_client::Reference;
+use oci_spec::distribution::Reference;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
 use reqwest::{Method, Response, StatusCode, Url};
 

@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_core::lock::lock;
-use oci_client::Reference;
-use oci_client::errors::OciEnvelope;
-use oci_client::secrets::RegistryAuth;
+use oci_spec::distribution::Reference;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue, WWW_AUTHENTICATE,
 };
@@ -14,7 +12,8 @@ use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCod
 use serde::Deserialize;
 
 use super::challenge::Challenge;
-use super::error::RegistryError;
+use super::credentials::Login;
+use super::error::{Envelope, RegistryError};
 use super::layout;
 use super::trust::Trust;
 
@@ -43,7 +42,8 @@ pub(super) struct Reader {
     base: String,
     /// What the registry may lead to.
     trust: Arc<Trust>,
-    auth: RegistryAuth,
+    /// None for anonymous requests.
+    login: Option<Login>,
     /// The authorization header for each repository and access.
     authorization: Mutex<Option<(String, Access, Option<HeaderValue>)>>,
 }
@@ -78,7 +78,7 @@ impl Reader {
         reference: &Reference,
         is_plain: bool,
         token_servers: &Arc<Vec<String>>,
-        auth: RegistryAuth,
+        login: Option<Login>,
     ) -> Result<Self, RegistryError> {
         let scheme = if is_plain { "http" } else { "https" };
         let base = format!("{scheme}://{}", reference.resolve_registry());
@@ -95,7 +95,7 @@ impl Reader {
             client,
             base,
             trust,
-            auth,
+            login,
             authorization: Mutex::default(),
         })
     }
@@ -248,10 +248,7 @@ impl Reader {
         let authorization = match challenges.iter().find_map(|it| Challenge::of(it)) {
             Some(challenge) => Some(self.token(challenge, reference, access).await?),
             None if challenges.is_empty() => None,
-            None => match &self.auth {
-                RegistryAuth::Basic(user, password) => basic(user, password),
-                RegistryAuth::Anonymous | RegistryAuth::Bearer(_) => None,
-            },
+            None => self.login.as_ref().and_then(basic),
         };
         *lock(&self.authorization) = Some((
             reference.repository().to_owned(),
@@ -278,14 +275,14 @@ impl Reader {
         url.query_pairs_mut()
             .append_pair("scope", &scope)
             .extend_pairs(service.map(|service| ("service", service)));
-        let allowed = match &self.auth {
-            RegistryAuth::Basic(..) => self.trust.check_credentials(&url),
-            RegistryAuth::Anonymous | RegistryAuth::Bearer(_) => self.trust.check(&url),
+        let allowed = match &self.login {
+            Some(_) => self.trust.check_credentials(&url),
+            None => self.trust.check(&url),
         };
         allowed.map_err(|refusal| RegistryError::untrusted(reference, &refusal))?;
         let mut request = self.client.get(url);
-        if let RegistryAuth::Basic(user, password) = &self.auth {
-            request = request.basic_auth(user, Some(password));
+        if let Some(Login { username, secret }) = &self.login {
+            request = request.basic_auth(username, Some(secret));
         }
         let answer = answer(request, reference).await?;
         let status = answer.status();
@@ -314,9 +311,9 @@ fn builder(trust: &Arc<Trust>) -> ClientBuilder {
     trust.guard(client)
 }
 
-fn basic(user: &str, password: &str) -> Option<HeaderValue> {
+fn basic(Login { username, secret }: &Login) -> Option<HeaderValue> {
     use base64::Engine as _;
-    let encoded = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+    let encoded = base64::engine::general_purpose::STANDARD.encode(format!("{username}:{secret}"));
     let mut value = HeaderValue::try_from(format!("Basic {encoded}")).ok()?;
     value.set_sensitive(true);
     Some(value)
@@ -343,9 +340,9 @@ pub(super) async fn success(
         return Err(RegistryError::answered(reference, 401, ""));
     }
     let text = start_of(answer).await;
-    Err(match serde_json::from_str::<OciEnvelope>(&text) {
+    Err(match serde_json::from_str::<Envelope>(&text) {
         Ok(envelope) if status.is_client_error() => {
-            RegistryError::of_envelope(reference, &envelope)
+            RegistryError::of_envelope(reference, status.as_u16(), &envelope)
         }
         _ => RegistryError::answered(reference, status.as_u16(), &text),
     })

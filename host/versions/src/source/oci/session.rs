@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use oci_client::Reference;
-use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciDescriptor};
+use oci_spec::distribution::Reference;
 use reqwest::header::HeaderValue;
 
 use super::credentials::credentials;
 use super::error::RegistryError;
-use super::layout::{self, Kind, Package};
+use super::layout::{self, Descriptor, Kind, MANIFEST, Package};
 use super::reader::Reader;
 use crate::signature;
 use backstop_core::text::one_line;
@@ -26,8 +25,8 @@ impl Session {
         is_plain: bool,
         token_servers: &Arc<Vec<String>>,
     ) -> Result<Self, RegistryError> {
-        let auth = credentials(reference.resolve_registry()).await;
-        let reader = Arc::new(Reader::new(reference, is_plain, token_servers, auth)?);
+        let login = credentials(reference.resolve_registry()).await;
+        let reader = Arc::new(Reader::new(reference, is_plain, token_servers, login)?);
         Ok(Self { reader })
     }
 
@@ -66,7 +65,7 @@ impl Session {
         &self,
         reference: &Reference,
         kind: Kind,
-    ) -> Result<(String, OciDescriptor), RegistryError> {
+    ) -> Result<(String, Descriptor), RegistryError> {
         let manifest = self.reader.manifest(reference).await?;
         let digest = layout::sha256(&manifest);
         if let Some(pin) = reference.digest()
@@ -91,7 +90,7 @@ impl Session {
     async fn blob(
         &self,
         reference: &Reference,
-        layer: &OciDescriptor,
+        layer: &Descriptor,
         most: usize,
     ) -> Result<Vec<u8>, RegistryError> {
         if !usize::try_from(layer.size).is_ok_and(|size| size <= most) {
@@ -113,7 +112,7 @@ impl Session {
         for blob in [&package.layer, &package.config] {
             self.reader.push_blob(reference, blob.clone()).await?;
         }
-        let media_type = HeaderValue::from_static(OCI_IMAGE_MEDIA_TYPE);
+        let media_type = HeaderValue::from_static(MANIFEST);
         let manifest = package.manifest.clone();
         self.reader
             .push_manifest(reference, manifest, media_type)
