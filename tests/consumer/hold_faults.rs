@@ -289,10 +289,10 @@ async fn a_dead_letter_of_a_message_that_was_sent_again_names_the_original() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_can_t_be_sent_again_is_held_by_visibility_until_its_time() {
-    let mut retryable = QueueError::new("SendMessageBatch", "ServiceUnavailable", "");
-    retryable.retryable = true;
+    let retryable = QueueError::new("SendMessageBatch", "ServiceUnavailable", "");
+    assert!(retryable.is_retryable());
     let denied = QueueError::new("SendMessageBatch", "AccessDenied", "not authorized");
-    assert!(!denied.retryable);
+    assert!(!denied.is_retryable());
     for error in [denied, retryable] {
         let world = World::new(&[("base", "40m")], HoldMode::Resend);
         world.send([full()]).await;

@@ -177,10 +177,11 @@ impl Queue for Wire {
             .is_ok()
         {
             // As of a request that the service has received, on a connection that broke then.
-            return Err(QueueError {
-                retryable: true,
-                ..QueueError::new("SendMessageBatch", "ECONNRESET", "connection reset")
-            });
+            return Err(QueueError::new(
+                "SendMessageBatch",
+                "ECONNRESET",
+                "connection reset",
+            ));
         }
         if self.cut_after_send.load(SeqCst) {
             self.is_cut.store(true, SeqCst);

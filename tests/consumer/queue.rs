@@ -397,7 +397,7 @@ async fn a_missing_queue_is_a_permanent_error() {
         Sqs::new(&aws::config(endpoint).await).queue(&format!("{endpoint}/000000000000/nowhere"));
     let missing = queue.describe().await.unwrap_err();
     assert!(
-        missing.is_missing_queue() && !missing.retryable,
+        missing.is_missing_queue() && !missing.is_retryable(),
         "{missing:?}"
     );
 }
@@ -408,7 +408,7 @@ async fn an_unreachable_endpoint_is_a_retryable_error() {
     let queue =
         Sqs::new(&aws::config(&endpoint).await).queue(&format!("{endpoint}/000000000000/orders"));
     let unreachable = queue.describe().await.unwrap_err();
-    assert!(unreachable.retryable, "{unreachable:?}");
+    assert!(unreachable.is_retryable(), "{unreachable:?}");
 }
 
 /// The endpoint sends endless responses.

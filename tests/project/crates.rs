@@ -58,7 +58,7 @@ fn each_crate_has_no_more_dependencies_than_allowed() {
         (
             "backstop-deliver",
             &["--features", "sqs,dynamodb,firehose"],
-            172,
+            185,
         ),
         ("backstop-idempotency", &[], 45),
         ("backstop-idempotency", &["--features", "dynamodb"], 155),

@@ -4,14 +4,16 @@ use std::error::Error;
 use std::io;
 
 use aws_config::SdkConfig;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use backstop_core::network;
 use backstop_core::text::chain;
 use url::Host;
 
 use crate::queue_url::{AWS_DOMAINS, region_of};
-use crate::{http_url, parse_endpoint};
+use crate::{Meaning, http_url, parse_endpoint};
 
 /// No credentials were found, or the configured ones can't be loaded.
 pub const NO_CREDENTIALS: &str = "MissingCredentials";
@@ -44,6 +46,19 @@ pub struct NoResponse {
     pub text: String,
     /// Nothing was sent: there was no connection, or no request to send.
     pub unsent: bool,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedRequest {
+    /// The service's code, or one of [`NoResponse`].
+    pub code: String,
+    /// The service's text, or what to do about a request without a response.
+    pub text: String,
+    /// The HTTP status of the response, if there was one.
+    pub status: Option<u16>,
+    /// What all of this means.
+    pub meaning: Meaning,
 }
 
 impl Endpoint {
@@ -95,6 +110,33 @@ impl Endpoint {
         is_local.then(|| {
             format!("the request went to AWS and not to {origin}: set AWS_ENDPOINT_URL={origin}")
         })
+    }
+
+    /// Why a request failed, with a response or without.
+    pub fn failed<E>(&self, error: &SdkError<E, HttpResponse>) -> FailedRequest
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        if let Some(NoResponse { code, text, unsent }) = self.no_response(error) {
+            let mut meaning = Meaning::of(code, None);
+            if unsent && meaning == Meaning::Unknown {
+                meaning = Meaning::NotSent;
+            }
+            return FailedRequest {
+                code: code.to_owned(),
+                text,
+                status: None,
+                meaning,
+            };
+        }
+        let code = error.code().unwrap_or("UnknownError");
+        let status = error.raw_response().map(|it| it.status().as_u16());
+        FailedRequest {
+            code: code.to_owned(),
+            text: error.message().map_or_else(|| chain(error), str::to_owned),
+            status,
+            meaning: Meaning::of(code, status),
+        }
     }
 
     /// Why a request got no response; `None` if the service responded.

@@ -1,14 +1,17 @@
-//! Access to AWS: a size limit for every response, the time at the service, and explanations for requests that got no response.
+//! Access to AWS: a size limit for every response, the time at the service, explanations for requests that got no response, and what an error means.
 
 mod endpoint;
+mod meaning;
 mod queue_url;
 mod response_limit;
 mod service_time;
 mod url;
 
 pub use endpoint::{
-    BAD_ENDPOINT, Endpoint, NO_CREDENTIALS, NO_REGION, NoResponse, is_configuration_error,
+    BAD_ENDPOINT, Endpoint, FailedRequest, NO_CREDENTIALS, NO_REGION, NoResponse,
+    is_configuration_error,
 };
+pub use meaning::Meaning;
 pub use queue_url::{queue_identity, queue_region};
 pub use response_limit::ResponseLimit;
 pub use service_time::{Answered, ServiceTime};

@@ -30,13 +30,13 @@
 
 pub use backstop_queue::{
     Attribute, BatchResult, Connections, Description, EntryError, LocalQueue, LocalQueues,
-    LocalSettings, Message, MessageEnvelope, Outgoing, Queue, QueueError, ReceiptHandle, Redrive,
-    TrackedResult, VisibilityTimeout,
+    LocalSettings, Meaning, Message, MessageEnvelope, Outgoing, Queue, QueueError, ReceiptHandle,
+    Redrive, TrackedResult, VisibilityTimeout,
 };
 
 #[cfg(test)]
 pub(crate) use backstop_queue::ordinary_message;
 pub(crate) use backstop_queue::{
     BATCH_BYTES, BATCH_ENTRIES, Batched, CREATE_IT, Caller, Callers, Count, LONGEST_VISIBILITY,
-    Linger, Requests, SubmitError, short_name,
+    Linger, Requests, Retry, SubmitError, short_name,
 };

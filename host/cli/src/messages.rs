@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use backstop::internal::config::Config;
 use backstop::queue::{Connections, LocalQueue, Outgoing, Queue};
 use backstop_files::regular_file;
-use backstop_queue::{BATCH_BYTES, BATCH_ENTRIES};
+use backstop_queue::BATCH_BYTES;
 
 use crate::error::{CommandError, Context, Result, unreadable};
 
@@ -60,41 +60,10 @@ pub(super) async fn fill(
     Ok(())
 }
 
-/// The lines of one request, each with its number, from 1.
-#[derive(Default)]
-struct Batch {
-    lines: Vec<(usize, Outgoing)>,
-    bytes: usize,
-}
-
-impl Batch {
-    fn fits(&self, message: &Outgoing) -> bool {
-        self.lines.is_empty()
-            || self.lines.len() < BATCH_ENTRIES && self.bytes + message.size() <= BATCH_BYTES
-    }
-
-    fn add(&mut self, number: usize, message: Outgoing) {
-        self.bytes += message.size();
-        self.lines.push((number, message));
-    }
-
-    async fn send(self, queue: &LocalQueue) -> Result<()> {
-        if self.lines.is_empty() {
-            return Ok(());
-        }
-        let (numbers, messages): (Vec<_>, Vec<_>) = self.lines.into_iter().unzip();
-        for (number, sent) in numbers.into_iter().zip(queue.send(&messages).await?) {
-            sent.with_context(|| format!("line {number} is rejected"))?;
-        }
-        Ok(())
-    }
-}
-
 /// Sends every line that is not blank as a message.
 async fn send_lines(queue: &LocalQueue, input: impl Read + Send) -> Result<()> {
     let fifo = queue.describe().await?.fifo;
     let mut input = BufReader::new(input);
-    let mut batch = Batch::default();
     for number in 1.. {
         let Some(line) = line(&mut input).with_context(|| format!("line {number}"))? else {
             break;
@@ -107,12 +76,11 @@ async fn send_lines(queue: &LocalQueue, input: impl Read + Send) -> Result<()> {
             deduplication_id: fifo.then(|| number.to_string()),
             ..Outgoing::new(line)
         };
-        if !batch.fits(&message) {
-            std::mem::take(&mut batch).send(queue).await?;
-        }
-        batch.add(number, message);
+        let sent = queue.send(&[message]).await?.into_iter().next();
+        sent.unwrap_or(Ok(()))
+            .with_context(|| format!("line {number} is rejected"))?;
     }
-    batch.send(queue).await
+    Ok(())
 }
 
 /// The next line without its line ending, or `None` at the end of the file. Reads no more than a message may have.
@@ -152,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_up_to_the_size_limit_are_sent_in_requests_within_the_batch_limits() {
+    async fn every_line_up_to_the_size_limit_is_a_message_unless_it_is_blank() {
         let half = "x".repeat(BATCH_BYTES / 2 + 1);
         let largest = "x".repeat(BATCH_BYTES);
         let lines = format!("{half}\n{half}\r\n\n{largest}\r\n{}", "y\n".repeat(25));

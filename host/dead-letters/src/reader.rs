@@ -4,16 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_queue::{BATCH_ENTRIES, short_name};
+use backstop_queue::{BATCH_ENTRIES, SubmitError, short_name};
 use backstop_queue::{Description, Queue, QueueError, ReceiptHandle, VisibilityTimeout};
 use futures_util::future::join_all;
-use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::arrivals::Arrivals;
 use crate::letter::Letter;
-use crate::requests::{each, with_retries};
+use crate::requests::{PROMPT, read as read_queue};
 pub use crate::seen::{End, Seen};
 
 /// How long one receive waits for letters. SQS asks all of its servers only if it may wait.
@@ -114,7 +113,7 @@ pub struct Reader {
 impl Reader {
     /// Opens a queue. Receives nothing yet. A queue whose own redrive policy could move letters because they are read is refused.
     pub async fn open(queue: Arc<dyn Queue>, options: ReadOptions) -> Result<Self, ReadError> {
-        let description = with_retries(|| queue.describe()).await?;
+        let description = read_queue(|| queue.describe()).await?;
         if let Some(redrive) = &description.redrive
             && redrive.max_receive_count.get() < SAFE_RECEIVES
         {
@@ -225,7 +224,7 @@ impl Reader {
         let receives = (0..requests).map(|number| {
             let entries = left.saturating_sub(number * BATCH_ENTRIES);
             let entries = entries.clamp(1, BATCH_ENTRIES);
-            with_retries(move || self.queue.receive(entries, wait, self.visibility))
+            read_queue(move || self.queue.receive(entries, wait, self.visibility))
         });
         let mut messages = Vec::new();
         let mut failure = None;
@@ -283,32 +282,20 @@ impl Reader {
 
     /// Deletes letters that it holds. Returns the ids of those that could not be deleted, with the reason.
     pub async fn delete(&mut self, ids: &[String]) -> Vec<(String, String)> {
-        let handles: Vec<_> = ids
+        let (ids, handles): (Vec<_>, Vec<_>) = ids
             .iter()
             .filter_map(|id| Some((id.clone(), self.held.get(id)?.handle.clone())))
-            .collect();
-        let batches: Vec<_> = handles.chunks(BATCH_ENTRIES).map(<[_]>::to_vec).collect();
+            .unzip();
         let queue = &self.queue;
-        let results: Vec<_> = stream::iter(batches)
-            .map(|batch| async move {
-                let handles: Vec<_> = batch.iter().map(|(_, handle)| handle.clone()).collect();
-                let results = each(&handles, |handles| queue.delete(handles)).await;
-                batch
-                    .into_iter()
-                    .map(|(id, _)| id)
-                    .zip(results)
-                    .collect::<Vec<_>>()
-            })
-            .buffer_unordered(REQUESTS)
-            .collect()
-            .await;
+        let delete = |handles: Vec<_>| async move { queue.delete(&handles).await };
+        let results = PROMPT.batches(&handles, REQUESTS, delete).await;
         let mut failed = Vec::new();
-        for (id, result) in results.into_iter().flatten() {
+        for (id, result) in ids.into_iter().zip(results) {
             match result {
                 Ok(()) => {
                     self.held.remove(&id);
                 }
-                Err(why) => failed.push((id, why)),
+                Err(error) => failed.push((id, error.to_string())),
             }
         }
         failed
@@ -342,26 +329,20 @@ impl Reader {
             .into_iter()
             .map(|held| (held.handle, VisibilityTimeout::ZERO))
             .collect();
-        let batches: Vec<_> = changes.chunks(BATCH_ENTRIES).map(<[_]>::to_vec).collect();
         let queue = &self.queue;
-        let results: Vec<_> =
-            stream::iter(batches)
-                .map(|batch| async move {
-                    each(&batch, |changes| queue.change_visibility(changes)).await
-                })
-                .buffer_unordered(REQUESTS)
-                .collect()
-                .await;
+        let change = |changes: Vec<_>| async move { queue.change_visibility(&changes).await };
+        let results = PROMPT.batches(&changes, REQUESTS, change).await;
         // A letter that somebody has deleted meanwhile is refused with an invalid handle.
-        let is_hidden = |result: &Result<(), String>| {
+        let is_hidden = |result: &Result<(), SubmitError>| {
             let gone = [
                 "ReceiptHandleIsInvalid",
                 "does not exist",
                 "MessageNotInflight",
             ];
-            matches!(result, Err(why) if !gone.iter().any(|it| why.contains(it)))
+            let why = result.as_ref().map_err(ToString::to_string);
+            why.is_err_and(|why| !gone.iter().any(|it| why.contains(it)))
         };
-        let hidden = results.iter().flatten().filter(|it| is_hidden(it)).count();
+        let hidden = results.iter().filter(|it| is_hidden(it)).count();
         Seen {
             letters: self.seen,
             about: self.description.visible,

@@ -24,7 +24,7 @@ use aws_sdk_firehose::types::Record;
 use backstop_aws::{Endpoint, ResponseLimit};
 use backstop_core::failure::Error;
 
-use crate::aws::{OpenError, client, entry_result, open_error, request_error};
+use crate::aws::{OpenError, client, open_error, request_error};
 use crate::target::{EntryResult, Limits, RequestError, Target};
 
 /// What one request accepts: 500 records and 4 MiB, each record at most 1,000 KiB.
@@ -56,7 +56,7 @@ impl Stream {
             .delivery_stream_name(name)
             .send()
             .await
-            .map_err(|error| open_error(name, "DescribeDeliveryStream", &endpoint, &error))?;
+            .map_err(|error| open_error(name, "DescribeDeliveryStream", endpoint.failed(&error)))?;
         let description = response.delivery_stream_description;
         Ok(Self {
             client,
@@ -103,16 +103,16 @@ impl Target for Stream {
             .set_records(Some(records))
             .send()
             .await
-            .map_err(|error| request_error(&self.endpoint, &error))?;
+            .map_err(|error| request_error(self.endpoint.failed(&error)))?;
         // In the order of the records.
         let results = response.request_responses.into_iter().map(|response| {
             match (response.error_code, response.record_id) {
                 (Some(code), _) => {
                     let text = response.error_message.unwrap_or_default();
-                    entry_result(Error::new(code, text), false)
+                    EntryResult::Failed(Error::new(code, text))
                 }
                 (None, Some(id)) => EntryResult::Delivered(id),
-                (None, None) => entry_result(Error::new(NO_ID, ""), false),
+                (None, None) => EntryResult::Failed(Error::new(NO_ID, "")),
             }
         });
         Ok(results.collect())

@@ -10,7 +10,7 @@ use aws_sdk_lambda::config::http::HttpResponse;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 
-use backstop_aws::{Endpoint, NoResponse, ResponseLimit};
+use backstop_aws::{Endpoint, Meaning, NoResponse, ResponseLimit};
 use backstop_core::failure::Error;
 use backstop_core::retry_after::retry_after;
 use backstop_core::text::chain;
@@ -59,47 +59,9 @@ pub fn invocation_error(endpoint: &Endpoint, error: &SdkError<InvokeError, HttpR
     failed
 }
 
-/// Whether Lambda refuses invocations for a reason that is not the event's: no event would have reached the function. Table "Invoke" of the error codes of Lambda's API, without those that depend on the event (its size, its format, its chain of invocations) and without `ServiceException`, after which the function may have run.
+/// Whether Lambda refuses invocations for a reason that is not the event's: no event would have reached the function.
 fn refuses_every_event(code: &str) -> bool {
-    const CODES: [&str; 22] = [
-        "CallerRateLimitExceeded",
-        "EFSIOException",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "IncompleteSignature",
-        "InvalidRuntimeException",
-        "InvalidSecurityGroupIDException",
-        "InvalidSignatureException",
-        "InvalidSubnetIDException",
-        "InvalidZipFileException",
-        "MissingAuthenticationToken",
-        "OptInRequired",
-        "RequestExpired",
-        "ResourceConflictException",
-        "ResourceNotFoundException",
-        "ResourceNotReadyException",
-        "SignatureDoesNotMatch",
-        "SubnetIPAddressLimitReachedException",
-        "ThrottlingException",
-        "TooManyRequestsException",
-        "UnrecognizedClientException",
-        "UnauthorizedAccess",
-    ];
-    // What the function cannot start without.
-    const KINDS: [&str; 9] = [
-        "CodeArtifact",
-        "EC2",
-        "EFSMount",
-        "ENI",
-        "KMS",
-        "RuntimeAlias",
-        "RuntimeVersion",
-        "S3FilesMount",
-        "SnapStart",
-    ];
-    CODES.contains(&code)
-        || code.contains("AccessDenied")
-        || KINDS.iter().any(|kind| code.starts_with(kind))
+    Meaning::of_code(code).is_some_and(Meaning::concerns_target)
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use backstop_core::backoff::Backoff;
 use metrics::Counter;
 use tokio::time::Instant;
 
-use super::batcher::{Batcher, Entry, Request, SubmitError};
+use super::batcher::{Batcher, Entry, Request};
 use super::linger::Linger;
-use super::{Outgoing, Queue, ReceiptHandle, VisibilityTimeout};
+use super::{AFTER_LOST_SEND, Outgoing, Queue, ReceiptHandle, SubmitError, VisibilityTimeout};
 
 /// How long an urgent request waits for others to share its batch.
 const PROMPT: Duration = Duration::from_millis(10);
@@ -20,9 +20,6 @@ const SMALL_BATCHES: usize = 64;
 
 /// The most batches of messages under way at the same time: each can have 1 MiB.
 const LARGE_BATCHES: usize = 16;
-
-/// The delays before a message is sent again that the queue may have accepted: each time, there may be another copy.
-const AFTER_LOST_SEND: Backoff = Backoff::milliseconds(2_000, 8_000);
 
 /// A counter.
 #[derive(Debug)]

@@ -1,36 +1,22 @@
 //! Collects single entries into batches of ten: waits briefly for more, reads the result of every entry, and retries those that may still succeed.
 
 use std::future::Future;
-use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use backstop_core::backoff::Backoff;
 use backstop_core::lock::lock;
-use futures_util::future::join_all;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::batches::Batch;
 use super::linger::{Linger, Until};
-use super::{BATCH_BYTES, BATCH_ENTRIES, BatchResult, EntryError, QueueError};
+use super::retry::{Round, Waits, until_settled};
+use super::{BatchResult, SubmitError};
 
 /// The delays between retries.
 const BACKOFF: Backoff = Backoff::milliseconds(50, 5_000);
-
-/// Why an entry failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SubmitError {
-    /// The queue rejected the entry, or its deadline passed.
-    #[error(transparent)]
-    Entry(#[from] EntryError),
-    /// The request failed, or its deadline passed.
-    #[error(transparent)]
-    Request(#[from] QueueError),
-    /// The task that sends the batches has ended.
-    #[error("the program is shutting down")]
-    Ended,
-}
 
 /// An entry of a batch.
 pub(super) trait Entry: Clone + Send + 'static {
@@ -65,8 +51,7 @@ struct Shared<E> {
 
 /// The batch that is not full yet.
 struct Open<E> {
-    entries: Vec<Pending<E>>,
-    bytes: usize,
+    batch: Batch<Pending<E>>,
     /// When it is sent at the latest.
     until: Until,
 }
@@ -88,8 +73,7 @@ impl<E: Entry> Batcher<E> {
             request,
             permits: Arc::new(Semaphore::new(E::CONCURRENT)),
             open: Mutex::new(Open {
-                entries: Vec::new(),
-                bytes: 0,
+                batch: Batch::default(),
                 until,
             }),
             begun: Notify::new(),
@@ -107,12 +91,12 @@ impl<E: Entry> Batcher<E> {
         let pending = Pending { entry, until, done };
         let is_begun = {
             let mut open = self.shared.open();
-            let (linger, before) = (&self.shared.linger, open.entries.len());
+            let (linger, before) = (&self.shared.linger, open.batch.len());
             for full in open.add(pending, linger) {
                 self.shared.send(full, None);
             }
-            linger.changed(before, open.entries.len());
-            before == 0 && !open.entries.is_empty()
+            linger.changed(before, open.batch.len());
+            before == 0 && open.batch.len() > 0
         };
         if is_begun {
             self.shared.begun.notify_one();
@@ -125,28 +109,18 @@ impl<E: Entry> Batcher<E> {
 }
 
 impl<E: Entry> Open<E> {
-    /// Adds an entry. Returns the batches that are full: one, or two if an entry of the largest size follows others.
+    /// Adds an entry. Returns the batches that are full.
     fn add(
         &mut self,
         pending: Pending<E>,
         linger: &Linger,
-    ) -> impl Iterator<Item = Vec<Pending<E>>> {
+    ) -> impl Iterator<Item = Vec<Pending<E>>> + use<E> {
         let size = pending.entry.size();
-        let too_large = self.bytes + size > BATCH_BYTES && !self.entries.is_empty();
-        let before = too_large.then(|| self.take());
-        if self.entries.is_empty() {
+        let full = self.batch.add(pending, size);
+        if self.batch.len() == 1 {
             self.until = linger.begin();
         }
-        self.bytes += size;
-        self.entries.push(pending);
-        let is_full = self.entries.len() == BATCH_ENTRIES || self.bytes >= BATCH_BYTES;
-        let full = is_full.then(|| self.take());
-        before.into_iter().chain(full)
-    }
-
-    fn take(&mut self) -> Vec<Pending<E>> {
-        self.bytes = 0;
-        mem::replace(&mut self.entries, Vec::with_capacity(BATCH_ENTRIES))
+        full
     }
 }
 
@@ -167,8 +141,8 @@ impl<E: Entry> Shared<E> {
                 };
                 let mut open = self.open();
                 // If not, a full batch was sent meanwhile, and this one begun later.
-                if self.linger.is_over(open.until) && !open.entries.is_empty() {
-                    let batch = open.take();
+                if self.linger.is_over(open.until) && open.batch.len() > 0 {
+                    let batch = open.batch.take();
                     self.linger.changed(batch.len(), 0);
                     drop(open);
                     self.send(batch, Some(permit));
@@ -179,7 +153,7 @@ impl<E: Entry> Shared<E> {
 
     fn lingers_until(&self) -> Option<Until> {
         let open = self.open();
-        (!open.entries.is_empty()).then_some(open.until)
+        (open.batch.len() > 0).then_some(open.until)
     }
 
     /// Sends a batch once there are not too many others under way.
@@ -197,75 +171,24 @@ impl<E: Entry> Shared<E> {
 }
 
 /// Sends a batch, and sends its failed entries again with backoff, until every entry has its result.
-async fn deliver<E: Entry>(mut batch: Vec<Pending<E>>, request: Request<E>) {
-    let mut tries = 0;
+async fn deliver<E: Entry>(batch: Vec<Pending<E>>, request: Request<E>) {
+    let waits = Waits {
+        known: BACKOFF,
+        unknown: E::AFTER_UNKNOWN,
+    };
     // An entry whose caller has given up is not sent: the caller has already reported its failure.
-    let drop_abandoned =
-        |batch: &mut Vec<Pending<E>>| batch.retain(|pending| !pending.done.is_closed());
-    drop_abandoned(&mut batch);
-    while !batch.is_empty() {
-        let entries = batch.iter().map(|pending| pending.entry.clone()).collect();
-        let outcomes = match request(entries).await {
-            Ok(outcomes) => outcomes
-                .into_iter()
-                .map(|outcome| outcome.map_err(Fault::Entry))
-                .collect(),
-            // One entry may be the reason: each is sent by itself.
-            Err(error) if batch.len() > 1 && error.may_concern_one_entry() => {
-                let deliveries = batch
-                    .into_iter()
-                    .map(|pending| Box::pin(deliver(vec![pending], Arc::clone(&request))));
-                join_all(deliveries).await;
-                return;
-            }
-            Err(error) => vec![Err(Fault::Request(error)); batch.len()],
-        };
-        tries += 1;
-        let is_unknown = |outcome: &Result<(), Fault>| match outcome {
-            Ok(()) => false,
-            Err(Fault::Entry(error)) => error.is_unknown(),
-            Err(Fault::Request(error)) => error.is_unknown(),
-        };
-        let is_lost = outcomes.len() < batch.len() || outcomes.iter().any(is_unknown);
-        let backoff = if is_lost { E::AFTER_UNKNOWN } else { BACKOFF };
-        let wait = backoff.wait(tries, rand::random());
-        let again = Instant::now() + wait;
-        let outcomes = outcomes.into_iter().chain(std::iter::repeat_with(|| {
-            Err(Fault::Entry(EntryError::missing()))
-        }));
-        batch = batch
-            .into_iter()
-            .zip(outcomes)
-            .filter_map(|(pending, outcome)| pending.settle(outcome, again))
-            .collect();
-        if !batch.is_empty() {
-            sleep(wait).await;
-            drop_abandoned(&mut batch);
-        }
-    }
-}
-
-#[derive(Clone)]
-enum Fault {
-    Entry(EntryError),
-    Request(QueueError),
+    let entry = |it: &Pending<E>| (!it.done.is_closed()).then(|| it.entry.clone());
+    until_settled(batch, waits, entry, |it| request(it), Pending::settle).await;
 }
 
 impl<E> Pending<E> {
-    /// Reports the result to the caller, or returns the entry for another try, which would be at this time.
-    fn settle(self, outcome: Result<(), Fault>, again: Instant) -> Option<Self> {
-        let (retryable, error) = match outcome {
-            Ok(()) => {
-                let _ = self.done.send(Ok(()));
-                return None;
-            }
-            Err(Fault::Entry(error)) => (error.retryable, SubmitError::Entry(error)),
-            Err(Fault::Request(error)) => (error.retryable, SubmitError::Request(error)),
-        };
-        if retryable && again < self.until {
+    /// Reports the result to the caller, or returns the entry for another try.
+    fn settle(self, result: Result<(), SubmitError>, round: Round) -> Option<Self> {
+        let is_retryable = result.as_ref().is_err_and(SubmitError::is_retryable);
+        if is_retryable && Instant::now() + round.wait < self.until {
             return Some(self);
         }
-        let _ = self.done.send(Err(Box::new(error)));
+        let _ = self.done.send(result.map_err(Box::new));
         None
     }
 }

@@ -1,8 +1,10 @@
 use super::*;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::Callers;
+use futures_util::future::join_all;
+use tokio::time::sleep;
+
+use crate::{BATCH_BYTES, Callers, EntryError, QueueError};
 
 #[derive(Clone, Debug, PartialEq)]
 struct Sized(u32, usize);
@@ -287,11 +289,7 @@ async fn a_message_that_may_have_arrived_is_sent_again_after_growing_pauses() {
         let request: Request<Sent> = Arc::new(move |entries| {
             log.lock().unwrap().push(Instant::now());
             let result = if Instant::now() < lost_until {
-                Err(QueueError::no_response(
-                    "SendMessageBatch",
-                    code,
-                    String::new(),
-                ))
+                Err(QueueError::new("SendMessageBatch", code, ""))
             } else {
                 Ok(vec![Ok(()); entries.len()])
             };

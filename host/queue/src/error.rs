@@ -1,17 +1,11 @@
 //! Errors of requests to a queue, and whether they can be retried.
 
-use backstop_backoff::{Class, classify};
-
-use backstop_aws::is_configuration_error;
-
+use backstop_aws::{FailedRequest, Meaning};
 use backstop_core::text::one_line;
 
 /// What to do about a queue that does not exist.
 pub const CREATE_IT: &str =
     "create it or correct its URL; the account and region must be those of the credentials";
-
-/// The codes of requests that did not reach their service.
-const NOT_SENT: [&str; 4] = ["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "ENOTFOUND"];
 
 /// The code of an entry that the response does not mention.
 const UNANSWERED: &str = "Unanswered";
@@ -30,62 +24,63 @@ pub struct QueueError {
     pub code: String,
     /// The error text.
     pub message: String,
-    /// Whether the same request may succeed later.
-    pub retryable: bool,
+    /// The HTTP status of the response, if there was one.
+    pub status: Option<u16>,
+    /// What the code and the status mean.
+    pub meaning: Meaning,
 }
 
 impl QueueError {
-    /// An error with this code, each on one line. It is retryable unless the default classification says permanent.
+    /// An error with this code, each on one line, without a status.
     pub fn new(operation: &'static str, code: &str, message: impl Into<String>) -> Self {
-        let retryable = classify(code, None) != Class::Permanent;
         Self {
             operation,
             code: one_line(code),
             message: one_line(&message.into()),
-            retryable,
+            status: None,
+            meaning: Meaning::of(code, None),
         }
     }
 
-    /// The error of a request without a response. `text` says why and what to do. The same request may succeed later, when the network or the credentials work again.
-    pub fn no_response(operation: &'static str, code: &str, text: String) -> Self {
+    /// The error of a request to AWS.
+    pub(super) fn of(operation: &'static str, failed: FailedRequest) -> Self {
         Self {
-            operation,
-            code: code.to_owned(),
-            message: one_line(&text),
-            retryable: true,
+            status: failed.status,
+            meaning: failed.meaning,
+            ..Self::new(operation, &failed.code, failed.text)
         }
+    }
+
+    /// Whether the same request may succeed later, also when the credentials work again.
+    pub fn is_retryable(&self) -> bool {
+        let is_own = [Meaning::NotConfigured, Meaning::Unauthenticated].contains(&self.meaning);
+        self.meaning.may_pass() || is_own
     }
 
     /// Whether the caller lacks a permission.
     pub fn is_access_denied(&self) -> bool {
-        self.code.contains("AccessDenied")
-            || self.code == "InvalidSecurity"
-            || self.code == "SignatureDoesNotMatch"
+        self.meaning == Meaning::Denied
     }
 
     /// Whether there was no response. The text then says what to do.
     pub fn is_no_response(&self) -> bool {
-        let is_errno = |code: &str| code.starts_with('E') && !code.contains(char::is_lowercase);
-        is_configuration_error(&self.code) || is_errno(&self.code)
+        let is_errno = self.code.starts_with('E') && !self.code.contains(char::is_lowercase);
+        is_errno || self.meaning == Meaning::NotConfigured
     }
 
     /// Whether nobody knows if the request was carried out: there was no response to it, or a service failed while it answered.
     pub fn is_unknown(&self) -> bool {
-        let was_not_sent =
-            is_configuration_error(&self.code) || NOT_SENT.contains(&self.code.as_str());
-        self.retryable && !was_not_sent && classify(&self.code, None) != Class::Throttled
+        self.meaning == Meaning::Unknown
     }
 
     /// Whether a batch may have been rejected because of one of its entries, and not because of the queue or the caller.
     pub fn may_concern_one_entry(&self) -> bool {
-        let concerns_queue =
-            self.is_access_denied() || self.is_missing_queue() || self.code.starts_with("KMS.");
-        !self.retryable && !concerns_queue
+        self.meaning == Meaning::Refused
     }
 
     /// Whether the queue does not exist.
     pub fn is_missing_queue(&self) -> bool {
-        self.code.ends_with("NonExistentQueue") || self.code.ends_with("QueueDoesNotExist")
+        self.meaning == Meaning::Missing
     }
 }
 
@@ -105,11 +100,10 @@ impl EntryError {
     /// An error with this code. It is retryable if it was not the sender's fault or if it was throttling.
     pub fn new(code: impl Into<String>, message: impl Into<String>, sender_fault: bool) -> Self {
         let code = code.into();
-        let retryable = !sender_fault || classify(&code, None) == Class::Throttled;
         Self {
             code: one_line(&code),
             message: one_line(&message.into()),
-            retryable,
+            retryable: Meaning::of_entry(&code, sender_fault).may_pass(),
         }
     }
 
@@ -124,27 +118,43 @@ impl EntryError {
     }
 }
 
+/// Why an entry failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The queue rejected the entry, or its deadline passed.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// The request failed, or its deadline passed.
+    #[error(transparent)]
+    Request(#[from] QueueError),
+    /// The task that sends the batches has ended.
+    #[error("the program is shutting down")]
+    Ended,
+}
+
+impl SubmitError {
+    /// Whether the same entry may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Entry(error) => error.retryable,
+            Self::Request(error) => error.is_retryable(),
+            Self::Ended => false,
+        }
+    }
+
+    /// Whether nobody knows if the entry was carried out.
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Self::Entry(error) => error.is_unknown(),
+            Self::Request(error) => error.is_unknown(),
+            Self::Ended => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_entry_is_retryable_unless_it_is_the_senders_fault_and_not_throttling() {
-        for (code, sender_fault, retryable) in [
-            ("InternalError", false, true),
-            ("ReceiptHandleIsInvalid", true, false),
-            ("InvalidParameterValue", true, false),
-            ("RequestThrottled", true, true),
-            ("KMS.ThrottlingException", true, true),
-        ] {
-            assert_eq!(
-                EntryError::new(code, "", sender_fault).retryable,
-                retryable,
-                "{code}"
-            );
-        }
-        assert!(EntryError::missing().retryable);
-    }
 
     #[test]
     fn a_request_without_a_response_may_have_been_carried_out_unless_it_was_not_sent() {
@@ -156,18 +166,11 @@ mod tests {
             ("ENOTFOUND", false),
             ("MissingCredentials", false),
         ] {
-            let error = QueueError::no_response("SendMessageBatch", code, String::new());
-            assert_eq!(error.is_unknown(), expected, "{code}");
-        }
-        for (code, expected) in [
-            ("InternalFailure", true),
-            ("RequestThrottled", false),
-            ("AccessDeniedException", false),
-        ] {
             let error = QueueError::new("SendMessageBatch", code, "");
             assert_eq!(error.is_unknown(), expected, "{code}");
+            assert!(error.is_no_response() && error.is_retryable(), "{code}");
         }
-        assert!(EntryError::missing().is_unknown());
+        assert!(EntryError::missing().is_unknown() && EntryError::missing().retryable);
         assert!(!EntryError::new("InternalError", "", false).is_unknown());
     }
 
@@ -182,21 +185,20 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_retryable_unless_its_error_is_permanent() {
+    fn a_request_is_retryable_unless_its_error_lasts_until_somebody_changes_something() {
         for (code, retryable) in [
             ("RequestThrottled", true),
             ("OverLimit", true),
             ("KMS.ThrottlingException", true),
             ("ENOTFOUND", true),
             ("InternalFailure", true),
+            ("ExpiredToken", true),
             ("AWS.SimpleQueueService.NonExistentQueue", false),
             ("AccessDeniedException", false),
+            ("KMS.DisabledException", false),
         ] {
-            assert_eq!(
-                QueueError::new("ReceiveMessage", code, "").retryable,
-                retryable,
-                "{code}"
-            );
+            let error = QueueError::new("ReceiveMessage", code, "");
+            assert_eq!(error.is_retryable(), retryable, "{code}");
         }
     }
 }

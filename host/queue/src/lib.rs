@@ -14,6 +14,7 @@
 
 mod batched;
 mod batcher;
+mod batches;
 mod connections;
 pub mod dead_letter;
 pub mod envelope;
@@ -23,6 +24,7 @@ mod limits;
 mod linger;
 mod local;
 mod message;
+mod retry;
 mod sqs;
 
 use std::num::NonZeroU32;
@@ -31,19 +33,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use batched::{Batched, BatchedSends, BatchedWakes, Count, Requests};
-pub use batcher::SubmitError;
+pub use batches::{batches, rounds};
 pub use connections::Connections;
 pub use envelope::MessageEnvelope;
 pub use error::CREATE_IT;
-pub use error::{EntryError, QueueError};
+pub use error::{EntryError, QueueError, SubmitError};
 pub use example::ordinary_message;
 pub use limits::{BATCH_BYTES, BATCH_ENTRIES, LONGEST_SEND_DELAY, MAX_ATTRIBUTES, is_allowed};
 pub use linger::{Caller, Callers, Linger};
 pub use local::{LocalQueue, LocalQueues, LocalSettings};
 pub use message::LONGEST_VISIBILITY;
-pub use message::{Attribute, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
+pub use message::{Attribute, Message, Outgoing, ReceiptHandle, VisibilityTimeout, message_size};
+pub use retry::{AFTER_LOST_SEND, Retry, Tried};
 pub use sqs::{MoveTask, Sqs, SqsQueue};
 
+pub use backstop_aws::Meaning;
 use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
 

@@ -156,7 +156,7 @@ impl Message {
 
     /// The size that SQS counts: the body, and each attribute's name, data type and value.
     pub fn size(&self) -> usize {
-        size(&self.body, &self.attributes)
+        message_size(&self.body, sizes(&self.attributes))
     }
 
     /// Its attributes as text, as a policy receives them.
@@ -196,15 +196,21 @@ impl Outgoing {
 
     /// The size that SQS counts: the body, and each attribute's name, data type and value.
     pub fn size(&self) -> usize {
-        size(&self.body, &self.attributes)
+        message_size(&self.body, sizes(&self.attributes))
     }
 }
 
-fn size(body: &str, attributes: &BTreeMap<String, Attribute>) -> usize {
-    let attributes = attributes.iter();
+fn sizes(attributes: &BTreeMap<String, Attribute>) -> impl Iterator<Item = (&str, usize)> {
+    attributes
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.size()))
+}
+
+/// The size that SQS counts: the body, and each attribute's name, and its data type and value, whose bytes come with the name. The trace header is not counted.
+pub fn message_size<'a>(body: &str, attributes: impl Iterator<Item = (&'a str, usize)>) -> usize {
     body.len()
         + attributes
-            .map(|(name, value)| name.len() + value.size())
+            .map(|(name, bytes)| name.len() + bytes)
             .sum::<usize>()
 }
 

@@ -11,7 +11,7 @@ use aws_sdk_lambda::types::{
 
 use crate::config::LambdaConfig;
 use crate::queue::{Connections, Description, QueueError};
-use backstop_aws::Endpoint;
+use backstop_aws::{Endpoint, Meaning};
 use backstop_functions::unqualified;
 use backstop_functions::{Functions, LambdaApi, invocation};
 
@@ -235,7 +235,7 @@ impl LambdaClient {
         }
         let code = error.code().unwrap_or("UnknownError");
         let message = error.message().unwrap_or("no reason given");
-        let advice = if code.contains("AccessDenied") {
+        let advice = if Meaning::of_code(code) == Some(Meaning::Denied) {
             ". Allow what the message names, and check which credentials are in use"
         } else {
             ""

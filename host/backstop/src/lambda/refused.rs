@@ -1,34 +1,15 @@
 //! What follows when Lambda rejects an invocation.
 
-use backstop_backoff::{Class, classify};
+use backstop_aws::Meaning;
 use backstop_core::backoff::Backoff;
 
 use crate::failure::{Error, Milliseconds};
-use backstop_aws::is_configuration_error;
 
 /// The waits before another invocation.
 const BACKOFF: Backoff = Backoff::milliseconds(2_000, 300_000);
 
 /// The waits before another invocation after one of the errors that last longer.
 const SLOW_BACKOFF: Backoff = Backoff::milliseconds(60_000, 300_000);
-
-/// Transient errors that last longer than seconds.
-const SLOW: [&str; 4] = [
-    "ENILimitReachedException",
-    "SubnetIPAddressLimitReachedException",
-    "EFSIOException",
-    "SnapStartRegenerationFailureException",
-];
-
-/// Errors of the handler's own configuration, not of the function or its event, although their status is 4xx.
-const OWN: [&str; 6] = [
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "InvalidSignatureException",
-    "SignatureDoesNotMatch",
-    "UnrecognizedClientException",
-    "RequestExpired",
-];
 
 /// What to do about an invocation that Lambda rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,21 +24,19 @@ pub(super) enum Refused {
 
 /// What to do about this error of an invocation. `tries` counts from 1, `random` is in [0, 1).
 pub(super) fn refused(error: &Error, tries: u32, random: f64) -> Refused {
-    let code = error.code.as_str();
-    let is_denied = code.ends_with("AccessDenied")
-        || code.ends_with("AccessDeniedException")
-        || is_configuration_error(code);
-    let is_slow = is_denied || SLOW.contains(&code);
-    let backoff = if is_slow { SLOW_BACKOFF } else { BACKOFF };
+    let (backoff, refused): (_, fn(_) -> _) = match Meaning::of(&error.code, error.status) {
+        Meaning::Denied | Meaning::NotConfigured => (SLOW_BACKOFF, Refused::Denied),
+        Meaning::FailedForLong => (SLOW_BACKOFF, Refused::Transient),
+        // Credentials are renewed.
+        Meaning::Unauthenticated
+        | Meaning::Throttled
+        | Meaning::NotSent
+        | Meaning::Failed
+        | Meaning::Unknown => (BACKOFF, Refused::Transient),
+        Meaning::Missing | Meaning::Unusable | Meaning::Refused => return Refused::Permanent,
+    };
     let delay = Milliseconds::from_duration(backoff.wait(tries, random));
-    let wait = delay.max(error.retry_after.unwrap_or_default());
-    if is_denied {
-        Refused::Denied(wait)
-    } else if classify(code, error.status) == Class::Permanent && !OWN.contains(&code) {
-        Refused::Permanent
-    } else {
-        Refused::Transient(wait)
-    }
+    refused(delay.max(error.retry_after.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -91,6 +70,12 @@ mod tests {
             "UnexpectedStatus 200",
             "ExpiredTokenException 403",
             "InvalidSignatureException 403",
+        ];
+        let slow = [
+            "ENILimitReachedException 502",
+            "SubnetIPAddressLimitReachedException 502",
+            "EFSIOException 410",
+            "SnapStartRegenerationFailureException 409",
         ];
         let denied = [
             "AccessDenied 403",
@@ -139,12 +124,9 @@ mod tests {
         for row in throttled.iter().chain(&transient) {
             assert_eq!(when(row), Refused::Transient(Milliseconds(1_000)), "{row}");
         }
-        for code in SLOW {
-            assert_eq!(
-                when(&format!("{code} 502")),
-                Refused::Transient(Milliseconds(30_000)),
-                "{code}"
-            );
+        for row in slow {
+            let wait = Milliseconds(30_000);
+            assert_eq!(when(row), Refused::Transient(wait), "{row}");
         }
         for row in denied {
             let wait = Milliseconds(30_000);

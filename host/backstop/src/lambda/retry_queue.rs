@@ -8,7 +8,7 @@ use backstop_core::backoff::Backoff;
 use backstop_core::lock::lock;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::RetryHandlerOptions;
 use super::lookup::Lookup;
@@ -17,7 +17,7 @@ use crate::dead_letter::DeadLetterQueue;
 use crate::failure::{Milliseconds, Timestamp};
 use crate::hold::{HoldSettings, Holds};
 use crate::queue::{
-    BATCH_BYTES, Batched, Connections, Description, Message, Queue, QueueError, Requests,
+    BATCH_BYTES, Batched, Connections, Description, Message, Queue, QueueError, Requests, Retry,
     VisibilityTimeout, short_name,
 };
 
@@ -33,11 +33,9 @@ const RETENTION_MARGIN: Duration = Duration::from_secs(15 * 60);
 /// The longest that one lookup of a queue may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the lookup of the retry queue is retried. A batch without its queue is delivered again only after the queue's visibility timeout.
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// The waits between two lookups.
-const BACKOFF: Backoff = Backoff::milliseconds(100, 2_000);
+/// The lookups of the retry queue. A batch without its queue is delivered again only after the queue's visibility timeout.
+const LOOKUPS: Retry =
+    Retry::new(Backoff::milliseconds(100, 2_000)).within(Duration::from_secs(20));
 
 /// How long a failed lookup of the dead-letter queue is cached.
 const FAILURE_CACHED: Duration = Duration::from_secs(5);
@@ -135,7 +133,7 @@ impl RetryQueues {
         }
     }
 
-    /// The queue with this ARN. Looked up when it is first needed; transient errors are retried for [`LOOKUP_TIMEOUT`].
+    /// The queue with this ARN. Looked up when it is first needed; transient errors are retried as [`LOOKUPS`] says.
     pub(super) async fn open(&self, arn: &str) -> Result<Arc<RetryQueue>, QueueError> {
         let opened = || lock(&self.opened);
         if let Some(open) = opened().get(arn) {
@@ -149,21 +147,14 @@ impl RetryQueues {
     }
 
     async fn look_up(&self, arn: &str) -> Result<RetryQueue, QueueError> {
-        let end = Instant::now() + LOOKUP_TIMEOUT;
-        let mut tried = 0;
-        loop {
-            let error = match in_time(self.find(arn).boxed()).await {
-                Ok(open) => return Ok(open),
-                Err(error) => error,
-            };
-            tried += 1;
-            let wait = BACKOFF.wait(tried, rand::random());
-            if !error.retryable || Instant::now() + wait >= end {
-                return Err(error);
+        let find = || in_time(self.find(arn).boxed());
+        let may_repeat = |error: &QueueError| {
+            if error.is_retryable() {
+                tracing::warn!(queue = arn, %error, "the retry queue can't be reached: the request is retried");
             }
-            tracing::warn!(queue = arn, %error, "the retry queue can't be reached: the request is retried");
-            sleep(wait).await;
-        }
+            error.is_retryable()
+        };
+        LOOKUPS.request(find, may_repeat).await
     }
 
     async fn find(&self, arn: &str) -> Result<RetryQueue, QueueError> {

@@ -2,21 +2,16 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use backstop_queue::{BATCH_BYTES, BATCH_ENTRIES};
-use backstop_queue::{Description, Outgoing, Queue};
+use backstop_queue::{BATCH_ENTRIES, Description, Outgoing, Queue, batches, rounds};
 use futures_util::stream::{self, StreamExt};
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::line::ArchivedLetter;
+use crate::requests::SENDS;
 
 /// The most batches under way at the same time.
 const REQUESTS: usize = 8;
-
-/// How often a letter is tried.
-const TRIES: u32 = 5;
 
 /// A queue into which letters are put back.
 #[derive(Debug)]
@@ -63,10 +58,11 @@ pub async fn restore(
         .iter()
         .map(|letter| (letter.id.clone(), letter.outgoing(&target.description)))
         .collect();
-    let batches = batches(outgoing, target.description.fifo);
+    let size = |letter: &Letter| letter.1.size();
     let mut result = Restored::default();
     if target.description.fifo {
-        for batch in batches {
+        let rounds = rounds(outgoing, |letter| letter.1.group.clone());
+        for batch in rounds.into_iter().flat_map(|it| batches(it, size)) {
             let is_behind = |letter: &Letter| target.refused.contains(&letter.1.group);
             let (behind, batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_behind);
             let why = "a letter before it in its group was refused".to_owned();
@@ -85,7 +81,7 @@ pub async fn restore(
         return result;
     }
     let queue = &target.queue;
-    let mut sending = stream::iter(batches)
+    let mut sending = stream::iter(batches(outgoing, size))
         .map(|batch| async move {
             if stop.is_cancelled() {
                 Vec::new()
@@ -113,67 +109,18 @@ impl Restored {
 
 type Letter = (String, Outgoing);
 
-/// Full batches. On a FIFO queue, a batch has each group once.
-fn batches(letters: Vec<Letter>, fifo: bool) -> Vec<Vec<Letter>> {
-    let mut batches: Vec<Vec<Letter>> = Vec::new();
-    let (mut bytes, mut groups) = (0, HashSet::new());
-    for (id, letter) in letters {
-        let size = letter.size();
-        let is_full = batches.last().is_none_or(|batch| {
-            batch.len() >= BATCH_ENTRIES
-                || bytes + size > BATCH_BYTES
-                || (fifo && groups.contains(&letter.group))
-        });
-        if is_full {
-            batches.push(Vec::new());
-            bytes = 0;
-            groups.clear();
-        }
-        bytes += size;
-        groups.insert(letter.group.clone());
-        if let Some(batch) = batches.last_mut() {
-            batch.push((id, letter));
-        }
-    }
-    batches
-}
-
 /// Sends a batch, with retries of what may still be accepted.
 async fn send(
     queue: &dyn Queue,
-    mut batch: Vec<Letter>,
+    batch: Vec<Letter>,
 ) -> Vec<(String, Option<String>, Result<(), String>)> {
-    let mut results = Vec::new();
-    if batch.is_empty() {
-        return results;
-    }
-    let mut delay = Duration::from_millis(100);
-    for tried in 1..=TRIES {
-        let messages: Vec<_> = batch.iter().map(|(_, letter)| letter.clone()).collect();
-        let sent: Vec<_> = match queue.send(&messages).await {
-            Ok(sent) => sent
-                .into_iter()
-                .map(|it| it.map_err(|it| (it.to_string(), it.retryable)))
-                .collect(),
-            Err(error) => {
-                let failed = Err((error.to_string(), error.retryable));
-                vec![failed; batch.len()]
-            }
-        };
-        let mut again = Vec::new();
-        for ((id, letter), sent) in batch.into_iter().zip(sent) {
-            match sent {
-                Err((_, true)) if tried < TRIES => again.push((id, letter)),
-                Err((why, _)) => results.push((id, letter.group, Err(why))),
-                Ok(()) => results.push((id, letter.group, Ok(()))),
-            }
-        }
-        if again.is_empty() {
-            break;
-        }
-        batch = again;
-        sleep(delay).await;
-        delay *= 3;
-    }
-    results
+    let (ids, messages): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    let send = |batch: Vec<_>| async move { queue.send(&batch).await };
+    let sent = SENDS.batch(&messages, || true, send).await;
+    let each = ids.into_iter().zip(messages).zip(sent);
+    each.map(|((id, letter), sent)| {
+        let sent = sent.result.map_err(|error| error.to_string());
+        (id, letter.group, sent)
+    })
+    .collect()
 }

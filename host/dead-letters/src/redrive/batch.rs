@@ -13,7 +13,8 @@ use super::send::{self, Sending, Sent};
 use super::target::{Target, To};
 use super::work::{Edited, Work};
 use crate::letter::Letter;
-use backstop_queue::is_allowed;
+use crate::requests::PATIENT;
+use backstop_queue::{BATCH_ENTRIES, batches, is_allowed};
 
 /// A letter that can be sent.
 struct Ready {
@@ -101,10 +102,7 @@ pub(super) async fn move_letters(mover: &Mover, letters: Vec<Letter>) -> Result<
     refuse(mover, refused).await?;
     for (to, ready) in by_target {
         let target = mover.work.parts.router.open(&to).await?;
-        let sizes: Vec<_> = ready.iter().map(|it| it.becomes.size()).collect();
-        let mut ready = ready.into_iter();
-        for batch in send::batches(&sizes) {
-            let batch: Vec<_> = ready.by_ref().take(batch.len()).collect();
+        for batch in batches(ready, |it| it.becomes.size()) {
             move_batch(mover, &to, &target, batch).await?;
         }
     }
@@ -228,7 +226,7 @@ async fn send_all(mover: &Mover, target: &Target, becomes: Vec<Becomes>) -> Send
     }
     match target {
         Target::Queue { queue, .. } => {
-            send::send_batch(queue, messages, &mover.work.parts.stop).await
+            send::send_batch(queue, &messages, &mover.work.parts.stop).await
         }
         Target::Function { name, api } => {
             send::invoke(api, name, events, &mover.work.parts.stop).await
@@ -242,10 +240,11 @@ pub(super) async fn delete(mover: &Mover, ids: &[String]) -> Result<(), RedriveE
         .iter()
         .filter_map(|id| Some((id.clone(), mover.hold.take(id)?)))
         .collect();
-    for batch in held.chunks(backstop_queue::BATCH_ENTRIES) {
+    for batch in held.chunks(BATCH_ENTRIES) {
         let handles: Vec<_> = batch.iter().map(|(_, handle)| handle.clone()).collect();
         let queue = &mover.work.parts.queue;
-        let results = send::repeat(&handles, |handles| queue.delete(handles)).await;
+        let delete = |handles: Vec<_>| async move { queue.delete(&handles).await };
+        let results = PATIENT.batches(&handles, 1, delete).await;
         let deleted = batch.iter().zip(results).filter(|(_, it)| it.is_ok());
         let ids: Vec<_> = deleted.map(|((id, _), _)| id.clone()).collect();
         if !ids.is_empty() {

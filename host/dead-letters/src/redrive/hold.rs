@@ -5,14 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_core::lock::lock;
-use backstop_queue::BATCH_ENTRIES;
 use backstop_queue::{Queue, ReceiptHandle, VisibilityTimeout};
-use futures_util::stream::{self, StreamExt};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::send::repeat;
+use crate::requests::PATIENT;
 
 /// The most batches under way at the same time.
 const REQUESTS: usize = 8;
@@ -86,12 +84,8 @@ impl Hold {
 /// Changes the visibility of letters. One that is gone can't be changed, and need not.
 async fn change(queue: &Arc<dyn Queue>, handles: &[ReceiptHandle], timeout: VisibilityTimeout) {
     let changes: Vec<_> = handles.iter().map(|it| (it.clone(), timeout)).collect();
-    let batches: Vec<_> = changes.chunks(BATCH_ENTRIES).map(<[_]>::to_vec).collect();
-    stream::iter(batches)
-        .for_each_concurrent(REQUESTS, |batch| async move {
-            repeat(&batch, |batch| queue.change_visibility(batch)).await;
-        })
-        .await;
+    let change = |changes: Vec<_>| async move { queue.change_visibility(&changes).await };
+    PATIENT.batches(&changes, REQUESTS, change).await;
 }
 
 /// How long a run waits until the letters are visible that a killed run holds.

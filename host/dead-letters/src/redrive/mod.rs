@@ -163,7 +163,7 @@ impl RedriveError {
     /// Whether a target can't be used because it does not exist, or is no queue for letters. Missing permissions and failed requests are none of these.
     fn is_of_target(&self) -> bool {
         match self {
-            Self::Target { cause, .. } => !cause.retryable && !cause.is_access_denied(),
+            Self::Target { cause, .. } => !cause.is_retryable() && !cause.is_access_denied(),
             Self::Itself { .. } | Self::OtherQueue { .. } => true,
             Self::Queue(_)
             | Self::Read(_)

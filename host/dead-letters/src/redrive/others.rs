@@ -8,7 +8,7 @@ use backstop_queue::{Queue, QueueError};
 use tokio::time::Instant;
 
 use super::hold::Hold;
-use crate::requests::with_retries;
+use crate::requests::read;
 
 /// The time between two looks at the queue's numbers.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -126,7 +126,7 @@ impl Others {
             // The other workers need not ask.
             known.asked = Some(now);
         }
-        let numbers = with_retries(|| queue.describe()).await?;
+        let numbers = read(|| queue.describe()).await?;
         let held = numbers.in_flight.unwrap_or(0).saturating_sub(hold.len());
         self.known().count(numbers.visible.unwrap_or(0), held, now);
         Ok(Some(held))

@@ -1,13 +1,12 @@
 //! One step: letters of the set are received, sent to their targets and deleted, several batches at the same time.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_core::lock::{lock, unpoisoned};
-use backstop_queue::BATCH_ENTRIES;
-use backstop_queue::Message;
+use backstop_queue::{BATCH_ENTRIES, Message, QueueError, rounds};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -19,6 +18,7 @@ use super::ledger::Ledger;
 use super::others::Next;
 use super::work::{Class, Work};
 use crate::letter::Letter;
+use crate::requests::PATIENT;
 
 /// Batches under way at the same time.
 const WORKERS: usize = 16;
@@ -34,9 +34,6 @@ const NOTHING: u32 = 25;
 
 /// The time between two receives while others hold what is left.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// How often a receive is tried.
-const TRIES: u32 = 6;
 
 /// The most letters that are held and not moved: SQS allows 120,000 in flight.
 const MOST_HELD: usize = 100_000;
@@ -291,24 +288,14 @@ impl Pass {
     }
 
     async fn receive(&self, most: usize) -> Result<Vec<Message>, RedriveError> {
-        let mut wait = Duration::from_millis(200);
-        for tried in 1.. {
-            let received = self
-                .work
-                .parts
-                .queue
-                .receive(most, POLL, self.mover.hold.visibility());
-            match received.await {
-                // Nothing more is needed, so this is no reason to fail.
-                Err(error) if error.retryable && self.end().is_some() => return Ok(Vec::new()),
-                Err(error) if error.retryable && tried < TRIES => {
-                    sleep(wait).await;
-                    wait *= 2;
-                }
-                received => return Ok(received?),
-            }
+        let (queue, visibility) = (&self.work.parts.queue, self.mover.hold.visibility());
+        let may_repeat = |error: &QueueError| error.is_retryable() && self.end().is_none();
+        let request = || queue.receive(most, POLL, visibility);
+        match PATIENT.request(request, may_repeat).await {
+            // Nothing more is needed, so this is no reason to fail.
+            Err(error) if error.is_retryable() && self.end().is_some() => Ok(Vec::new()),
+            received => Ok(received?),
         }
-        Ok(Vec::new())
     }
 
     /// Parts of a batch, each with at most one letter of a group: the order of a group is kept even if a letter is refused.
@@ -316,18 +303,6 @@ impl Pass {
         if !self.work.parts.description.fifo {
             return vec![letters];
         }
-        let mut positions = BTreeMap::<Option<String>, usize>::new();
-        let mut rounds: Vec<Vec<Letter>> = Vec::new();
-        for letter in letters {
-            let position = positions.entry(letter.message.group.clone()).or_default();
-            if *position >= rounds.len() {
-                rounds.push(Vec::new());
-            }
-            if let Some(round) = rounds.get_mut(*position) {
-                round.push(letter);
-            }
-            *position += 1;
-        }
-        rounds
+        rounds(letters, |it| it.message.group.clone())
     }
 }

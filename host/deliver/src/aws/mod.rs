@@ -2,25 +2,20 @@
 
 mod error;
 
-use std::time::Duration;
-
-use aws_config::timeout::TimeoutConfig;
-
 pub use error::OpenError;
-pub(crate) use error::{entry_result, open_error, request_error};
-
-/// How long one request may take.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) use error::{open_error, request_error};
 
 /// The timeouts of a request.
-pub(crate) fn timeouts() -> TimeoutConfig {
-    TimeoutConfig::builder()
-        .connect_timeout(Duration::from_secs(3))
-        .operation_attempt_timeout(REQUEST_TIMEOUT)
+#[cfg(any(feature = "dynamodb", feature = "firehose"))]
+pub(crate) fn timeouts() -> aws_config::timeout::TimeoutConfig {
+    aws_config::timeout::TimeoutConfig::builder()
+        .connect_timeout(std::time::Duration::from_secs(3))
+        .operation_attempt_timeout(std::time::Duration::from_secs(30))
         .build()
 }
 
 /// Builds a client's configuration: one call is one request, with timeouts and a limit for responses.
+#[cfg(any(feature = "dynamodb", feature = "firehose"))]
 macro_rules! client {
     ($sdk:ident, $config:expr, $limit:expr) => {{
         let mut config = $sdk::config::Builder::from($config)
@@ -33,4 +28,5 @@ macro_rules! client {
     }};
 }
 
+#[cfg(any(feature = "dynamodb", feature = "firehose"))]
 pub(crate) use client;

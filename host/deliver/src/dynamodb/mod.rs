@@ -109,7 +109,7 @@ impl Table {
             .table_name(name)
             .send()
             .await
-            .map_err(|error| open_error(name, "DescribeTable", &endpoint, &error))?;
+            .map_err(|error| open_error(name, "DescribeTable", endpoint.failed(&error)))?;
         let table = response
             .table
             .unwrap_or_else(|| aws_sdk_dynamodb::types::TableDescription::builder().build());
@@ -188,7 +188,7 @@ impl Target for Table {
             .request_items(&self.name, entries.to_vec())
             .send()
             .await
-            .map_err(|error| request_error(&self.endpoint, &error))?;
+            .map_err(|error| request_error(self.endpoint.failed(&error)))?;
         let unprocessed = response.unprocessed_items.unwrap_or_default();
         let unprocessed: HashSet<_> = unprocessed
             .values()

@@ -24,25 +24,16 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_config::SdkConfig;
-use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::builders::SendMessageBatchRequestEntryBuilder;
 use aws_sdk_sqs::types::{QueueAttributeName as Q, SendMessageBatchRequestEntry};
-use backstop_aws::{Endpoint, ResponseLimit};
+use backstop_aws::FailedRequest;
 use backstop_core::failure::Error;
+use backstop_queue::{BATCH_BYTES, BATCH_ENTRIES, EntryError, QueueError, Sqs, SqsQueue};
 
-use crate::aws::{OpenError, client, entry_result, open_error, request_error};
+use crate::aws::{OpenError, open_error, request_error};
 use crate::target::{EntryResult, Group, Limits, RequestError, Target};
 
 pub use size::size;
-
-/// The ids of the messages in one request.
-const IDS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
-
-/// The most messages of one request.
-const ENTRIES: usize = IDS.len();
-
-/// The most bytes of one request, and the most that a queue can be set to accept in one message.
-const BYTES: usize = 1 << 20;
 
 /// Starts an entry with this body. Its id, which the SDK asks for, is replaced in each request.
 ///
@@ -62,9 +53,7 @@ pub fn message(body: impl Into<String>) -> SendMessageBatchRequestEntryBuilder {
 /// In a FIFO queue, the messages of one message group are sent in their order, each after the one before is settled, since one request can accept the second of two messages and fail the first. Many groups are therefore faster than a few. A message without a deduplication id gets one, unless the queue makes it from the body; it stays the same in every attempt, so that SQS drops repetitions for five minutes.
 #[derive(Debug)]
 pub struct Queue {
-    client: Client,
-    endpoint: Endpoint,
-    url: String,
+    queue: SqsQueue,
     arn: String,
     limits: Limits,
     fifo: bool,
@@ -94,36 +83,25 @@ pub struct Receipt {
 impl Queue {
     /// Reads the queue's attributes: its kind, and the largest message. Needs `sqs:GetQueueAttributes` and `sqs:SendMessage`.
     pub async fn open(config: &SdkConfig, url: &str) -> Result<Self, OpenError> {
-        let endpoint = Endpoint::of("SQS", config);
-        let client = client!(aws_sdk_sqs, config, ResponseLimit::SQS);
-        let response = client
-            .get_queue_attributes()
-            .queue_url(url)
-            .attribute_names(Q::All)
-            .send()
+        let queue = Sqs::new(config).queue(url);
+        let attributes = queue
+            .attributes()
             .await
-            .map_err(|error| open_error(url, "GetQueueAttributes", &endpoint, &error))?;
-        let attributes = response.attributes.unwrap_or_default();
+            .map_err(|error| open_error(url, error.operation, failed(error)))?;
         let is_true = |name| attributes.get(&name).is_some_and(|value| value == "true");
-        let most = attributes.get(&Q::MaximumMessageSize);
-        let most = most.and_then(|bytes| bytes.parse().ok()).unwrap_or(BYTES);
-        let most = BYTES.min(most);
+        let description = queue.described(&attributes);
+        let most = BATCH_BYTES.min(description.max_message_bytes);
         let state = RandomState::new();
         Ok(Self {
             limits: Limits {
-                entries: ENTRIES,
+                entries: BATCH_ENTRIES,
                 bytes: most,
                 entry_bytes: most,
             },
-            fifo: is_true(Q::FifoQueue) || url.ends_with(".fifo"),
+            fifo: description.fifo,
             deduplicates_by_body: is_true(Q::ContentBasedDeduplication),
-            arn: attributes
-                .get(&Q::QueueArn)
-                .cloned()
-                .unwrap_or_else(|| url.to_owned()),
-            client,
-            endpoint,
-            url: url.to_owned(),
+            arn: description.arn,
+            queue,
             unique: (state.hash_one(1), state.hash_one(2)),
             next: AtomicU64::new(0),
         })
@@ -136,7 +114,7 @@ impl Queue {
 
     /// The endpoint in place of AWS's own, such as that of an emulator, where another queue may have the same ARN.
     pub fn own_endpoint(&self) -> Option<String> {
-        self.endpoint.own().map(str::to_owned)
+        self.queue.endpoint().own().map(str::to_owned)
     }
 
     /// Whether the queue makes the deduplication id of a message from its body.
@@ -185,38 +163,37 @@ impl Target for Queue {
         &self,
         entries: &[Self::Entry],
     ) -> Result<Vec<EntryResult<Receipt>>, RequestError> {
-        let numbered = entries.iter().zip(IDS).map(|(entry, id)| {
-            let mut entry = entry.clone();
-            if entry.id != id {
-                id.clone_into(&mut entry.id);
-            }
-            entry
-        });
-        let response = self
-            .client
-            .send_message_batch()
-            .queue_url(&self.url)
-            .set_entries(Some(numbered.collect()))
-            .send()
-            .await
-            .map_err(|error| request_error(&self.endpoint, &error))?;
-        let mut results = vec![EntryResult::Unanswered; entries.len()];
-        let mut set = |id: &str, result| {
-            if let Some(slot) = id.parse().ok().and_then(|id: usize| results.get_mut(id)) {
-                *slot = result;
-            }
-        };
-        for sent in response.successful {
-            let receipt = Receipt {
+        let results = self.queue.send_entries(entries.to_vec()).await;
+        let results = results.map_err(|error| request_error(failed(error)))?;
+        let results = results.into_iter().map(|result| match result {
+            Ok(sent) => EntryResult::Delivered(Receipt {
                 message_id: sent.message_id,
                 sequence_number: sent.sequence_number,
-            };
-            set(&sent.id, EntryResult::Delivered(receipt));
-        }
-        for failed in response.failed {
-            let error = Error::new(failed.code, failed.message.unwrap_or_default());
-            set(&failed.id, entry_result(error, failed.sender_fault));
-        }
-        Ok(results)
+            }),
+            Err(error) => undelivered(error),
+        });
+        Ok(results.collect())
+    }
+}
+
+fn failed(error: QueueError) -> FailedRequest {
+    FailedRequest {
+        code: error.code,
+        text: error.message,
+        status: error.status,
+        meaning: error.meaning,
+    }
+}
+
+fn undelivered(error: EntryError) -> EntryResult<Receipt> {
+    if error.is_unknown() {
+        return EntryResult::Unanswered;
+    }
+    let is_retryable = error.retryable;
+    let error = Error::new(error.code, error.message);
+    if is_retryable {
+        EntryResult::Failed(error)
+    } else {
+        EntryResult::Rejected(error)
     }
 }

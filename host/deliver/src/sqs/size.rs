@@ -1,6 +1,7 @@
 //! The bytes of a message, as SQS counts them.
 
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
+use backstop_queue::message_size;
 
 /// The bytes of a message: its body, and the names, types and values of its attributes. The trace header is not counted.
 ///
@@ -10,8 +11,8 @@ use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 /// ```
 pub fn size(entry: &SendMessageBatchRequestEntry) -> usize {
     let attributes = entry.message_attributes.iter().flatten();
-    let attributes = attributes.map(|(name, value)| name.len() + attribute(value));
-    entry.message_body.len() + attributes.sum::<usize>()
+    let attributes = attributes.map(|(name, value)| (name.as_str(), attribute(value)));
+    message_size(&entry.message_body, attributes)
 }
 
 fn attribute(value: &MessageAttributeValue) -> usize {

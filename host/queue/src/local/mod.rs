@@ -200,16 +200,13 @@ fn check_batch<T>(operation: &'static str, entries: &[T]) -> Result<(), QueueErr
             "There should be at least one entry in the request.",
         )),
         1..=BATCH_ENTRIES => Ok(()),
-        more => Err(QueueError {
-            retryable: false,
-            ..QueueError::new(
-                operation,
-                "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
-                format!(
-                    "Maximum number of entries per request are {BATCH_ENTRIES}. You have sent {more}."
-                ),
-            )
-        }),
+        more => Err(QueueError::new(
+            operation,
+            "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
+            format!(
+                "Maximum number of entries per request are {BATCH_ENTRIES}. You have sent {more}."
+            ),
+        )),
     }
 }
 
@@ -323,16 +320,13 @@ impl Queue for LocalQueue {
         check_batch("SendMessageBatch", messages)?;
         let total: usize = messages.iter().map(Outgoing::size).sum();
         if messages.len() > 1 && total > BATCH_BYTES {
-            return Err(QueueError {
-                retryable: false,
-                ..QueueError::new(
-                    "SendMessageBatch",
-                    "AWS.SimpleQueueService.BatchRequestTooLong",
-                    format!(
-                        "Batch requests cannot be longer than {BATCH_BYTES} bytes. You have sent {total} bytes."
-                    ),
-                )
-            });
+            return Err(QueueError::new(
+                "SendMessageBatch",
+                "AWS.SimpleQueueService.BatchRequestTooLong",
+                format!(
+                    "Batch requests cannot be longer than {BATCH_BYTES} bytes. You have sent {total} bytes."
+                ),
+            ));
         }
         let now = self.time_of_day.now();
         let results = messages

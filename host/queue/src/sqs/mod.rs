@@ -4,6 +4,7 @@ mod moves;
 mod time;
 mod wire;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,18 +19,20 @@ use aws_sdk_sqs::types as api;
 use tokio::time::Instant;
 
 use super::{
-    BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle, TrackedResult,
-    VisibilityTimeout, short_name,
+    BatchResult, Description, EntryError, Message, Outgoing, Queue, QueueError, ReceiptHandle,
+    TrackedResult, VisibilityTimeout, short_name,
 };
-use backstop_aws::{Endpoint, ResponseLimit, ServiceTime};
+use backstop_aws::{Endpoint, Meaning, ResponseLimit, ServiceTime};
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 pub use moves::MoveTask;
 use time::ServiceClock;
-use wire::{build_all, description, entry_results, failed, incoming, outgoing};
+use wire::{build_all, description, entry_results, incoming, outgoing};
 
 /// How long one request may take; longer than the longest poll of 20 s.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+const SEND: &str = "SendMessageBatch";
 
 /// Access to SQS with one set of credentials.
 #[derive(Debug, Clone)]
@@ -84,7 +87,8 @@ impl Sqs {
                 message: format!(
                     "{arn} is in {region}, but requests go to {own}: set AWS_REGION={region}"
                 ),
-                retryable: false,
+                status: None,
+                meaning: Meaning::Unusable,
             });
         }
         let owner = arn.split(':').nth(4).filter(|owner| !owner.is_empty());
@@ -95,7 +99,7 @@ impl Sqs {
             .set_queue_owner_aws_account_id(owner.map(str::to_owned))
             .send()
             .await
-            .map_err(|error| failed("GetQueueUrl", &self.endpoint, &error))?;
+            .map_err(|error| QueueError::of("GetQueueUrl", self.endpoint.failed(&error)))?;
         let url = response.queue_url.ok_or_else(|| {
             QueueError::new("GetQueueUrl", "InvalidAnswer", "the response has no URL")
         })?;
@@ -110,6 +114,63 @@ pub struct SqsQueue {
     endpoint: Endpoint,
     clock: Arc<ServiceClock>,
     url: String,
+}
+
+impl SqsQueue {
+    /// Where its requests go.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Fetches its attributes as SQS has them.
+    pub async fn attributes(&self) -> Result<HashMap<Q, String>, QueueError> {
+        let response = self
+            .client
+            .get_queue_attributes()
+            .queue_url(&self.url)
+            .attribute_names(Q::All)
+            .send()
+            .await
+            .map_err(|error| {
+                let error = QueueError::of("GetQueueAttributes", self.endpoint.failed(&error));
+                let advice = self.endpoint.instead_of(&self.url);
+                match advice.or_else(|| self.endpoint.instead_of_region(&self.url)) {
+                    Some(advice) => QueueError {
+                        message: format!("{}; {advice}", error.message),
+                        ..error
+                    },
+                    None => error,
+                }
+            })?;
+        Ok(response.attributes.unwrap_or_default())
+    }
+
+    /// What its attributes say.
+    pub fn described(&self, attributes: &HashMap<Q, String>) -> Description {
+        description(&self.url, attributes)
+    }
+
+    /// Sends messages as the SDK has them, with ids of its own. Returns what SQS says of each, in their order.
+    pub async fn send_entries(
+        &self,
+        mut entries: Vec<api::SendMessageBatchRequestEntry>,
+    ) -> Result<Vec<Result<api::SendMessageBatchResultEntry, EntryError>>, QueueError> {
+        let count = entries.len();
+        for (id, entry) in entries.iter_mut().enumerate() {
+            entry.id = id.to_string();
+        }
+        let response = self
+            .client
+            .send_message_batch()
+            .queue_url(&self.url)
+            .set_entries(Some(entries))
+            .send()
+            .await
+            .map_err(|error| QueueError::of(SEND, self.endpoint.failed(&error)))?;
+        let sent = response.successful.into_iter();
+        let sent = sent.map(|entry| (entry.id.clone(), entry));
+        Ok(entry_results(count, sent, response.failed))
+    }
 }
 
 #[async_trait]
@@ -127,28 +188,7 @@ impl Queue for SqsQueue {
     }
 
     async fn describe(&self) -> Result<Description, QueueError> {
-        let response = self
-            .client
-            .get_queue_attributes()
-            .queue_url(&self.url)
-            .attribute_names(Q::All)
-            .send()
-            .await
-            .map_err(|error| {
-                let error = failed("GetQueueAttributes", &self.endpoint, &error);
-                let advice = self.endpoint.instead_of(&self.url);
-                match advice.or_else(|| self.endpoint.instead_of_region(&self.url)) {
-                    Some(advice) => QueueError {
-                        message: format!("{}; {advice}", error.message),
-                        ..error
-                    },
-                    None => error,
-                }
-            })?;
-        Ok(description(
-            &self.url,
-            &response.attributes.unwrap_or_default(),
-        ))
+        Ok(self.described(&self.attributes().await?))
     }
 
     async fn receive(
@@ -169,7 +209,7 @@ impl Queue for SqsQueue {
             .message_attribute_names("All")
             .send()
             .await
-            .map_err(|error| failed("ReceiveMessage", &self.endpoint, &error))?;
+            .map_err(|error| QueueError::of("ReceiveMessage", self.endpoint.failed(&error)))?;
         let received = (self.now(), Instant::now());
         let messages: Vec<_> = response
             .messages
@@ -200,10 +240,10 @@ impl Queue for SqsQueue {
             .set_entries(Some(build_all(OPERATION, entries)?))
             .send()
             .await
-            .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
+            .map_err(|error| QueueError::of(OPERATION, self.endpoint.failed(&error)))?;
         Ok(entry_results(
             handles.len(),
-            response.successful.iter().map(|entry| entry.id.as_str()),
+            response.successful.into_iter().map(|entry| (entry.id, ())),
             response.failed,
         ))
     }
@@ -227,10 +267,10 @@ impl Queue for SqsQueue {
             .set_entries(Some(build_all(OPERATION, entries)?))
             .send()
             .await
-            .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
+            .map_err(|error| QueueError::of(OPERATION, self.endpoint.failed(&error)))?;
         Ok(entry_results(
             changes.len(),
-            response.successful.iter().map(|entry| entry.id.as_str()),
+            response.successful.into_iter().map(|entry| (entry.id, ())),
             response.failed,
         ))
     }
@@ -241,30 +281,12 @@ impl Queue for SqsQueue {
     }
 
     async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
-        const OPERATION: &str = "SendMessageBatch";
-        let mut entries = Vec::with_capacity(messages.len());
-        for (id, message) in messages.iter().enumerate() {
-            entries.push(outgoing(OPERATION, id, message)?);
-        }
-        let response = self
-            .client
-            .send_message_batch()
-            .queue_url(&self.url)
-            .set_entries(Some(entries))
-            .send()
-            .await
-            .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
-        let mut ids = vec![None; messages.len()];
-        for entry in &response.successful {
-            let index = entry.id.parse().ok();
-            if let Some(slot) = index.and_then(|index: usize| ids.get_mut(index)) {
-                *slot = Some(entry.message_id.clone());
-            }
-        }
-        let sent = response.successful.iter().map(|entry| entry.id.as_str());
-        let results = entry_results(messages.len(), sent, response.failed);
-        let tracked = results.into_iter().zip(ids);
-        Ok(tracked.map(|(sent, id)| sent.map(|()| id)).collect())
+        let entries = messages.iter().map(|message| outgoing(SEND, message));
+        let results = self
+            .send_entries(entries.collect::<Result<_, _>>()?)
+            .await?;
+        let ids = results.into_iter();
+        Ok(ids.map(|it| it.map(|sent| Some(sent.message_id))).collect())
     }
 }
 
@@ -282,7 +304,7 @@ mod tests {
             .build();
         let arn = "arn:aws:sqs:eu-west-1:123456789012:orders";
         let error = Sqs::new(&sdk).queue_by_arn(arn).await.unwrap_err();
-        assert!(!error.retryable);
+        assert!(!error.is_retryable());
         assert_eq!(
             error.to_string(),
             format!(

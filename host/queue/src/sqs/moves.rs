@@ -1,7 +1,6 @@
 //! SQS's own redrive: tasks that move all messages of a dead-letter queue.
 
 use super::SqsQueue;
-use super::wire::failed;
 use crate::QueueError;
 
 /// A task that moves messages out of a dead-letter queue.
@@ -43,7 +42,7 @@ impl SqsQueue {
             .set_max_number_of_messages_per_second(per_second)
             .send()
             .await
-            .map_err(|error| failed(OPERATION, &self.endpoint, &error))?;
+            .map_err(|error| QueueError::of(OPERATION, self.endpoint.failed(&error)))?;
         started.task_handle.ok_or_else(|| {
             QueueError::new(
                 OPERATION,
@@ -62,7 +61,9 @@ impl SqsQueue {
             .max_results(1)
             .send()
             .await
-            .map_err(|error| failed("ListMessageMoveTasks", &self.endpoint, &error))?;
+            .map_err(|error| {
+                QueueError::of("ListMessageMoveTasks", self.endpoint.failed(&error))
+            })?;
         let task = listed.results.unwrap_or_default().into_iter().next();
         Ok(task.map(|task| MoveTask {
             handle: task.task_handle,
@@ -82,7 +83,9 @@ impl SqsQueue {
             .task_handle(handle)
             .send()
             .await
-            .map_err(|error| failed("CancelMessageMoveTask", &self.endpoint, &error))?;
+            .map_err(|error| {
+                QueueError::of("CancelMessageMoveTask", self.endpoint.failed(&error))
+            })?;
         Ok(())
     }
 }

@@ -5,7 +5,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use api::{MessageSystemAttributeName as System, QueueAttributeName as Q};
-use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types as api;
 use tokio::time::Instant;
@@ -14,9 +13,7 @@ use crate::{
     Attribute, BATCH_BYTES, Description, EntryError, Message, Outgoing, QueueError, ReceiptHandle,
     Redrive, VisibilityTimeout,
 };
-use backstop_aws::{Endpoint, NoResponse};
 use backstop_core::failure::{Milliseconds, Timestamp};
-use backstop_core::text::chain;
 
 /// Collects SDK builders' results. They never fail, because the host sets every required field; this avoids a panic.
 pub(super) fn build_all<T, E: std::fmt::Display>(
@@ -28,9 +25,9 @@ pub(super) fn build_all<T, E: std::fmt::Display>(
         .map_err(|error| QueueError::new(operation, "InvalidParameterValue", error.to_string()))
 }
 
+/// A message as an entry, whose id is set when it is sent.
 pub(super) fn outgoing(
     operation: &'static str,
-    id: usize,
     message: &Outgoing,
 ) -> Result<api::SendMessageBatchRequestEntry, QueueError> {
     let attributes = message.attributes.iter().map(|(name, attribute)| {
@@ -51,7 +48,7 @@ pub(super) fn outgoing(
     });
     let attributes: HashMap<_, _> = build_all(operation, attributes)?.into_iter().collect();
     let mut entry = api::SendMessageBatchRequestEntry::builder()
-        .id(id.to_string())
+        .id("0")
         .message_body(message.body.as_ref())
         .set_message_attributes(Some(attributes))
         .set_message_group_id(message.group.clone())
@@ -195,44 +192,25 @@ fn redrive(policy: &str) -> Option<Redrive> {
 }
 
 /// The result of each entry, in order. An entry's id is its index.
-pub(super) fn entry_results<'a>(
+pub(super) fn entry_results<T>(
     entries: usize,
-    successful: impl Iterator<Item = &'a str>,
+    successful: impl Iterator<Item = (String, T)>,
     failed: Vec<api::BatchResultErrorEntry>,
-) -> Vec<Result<(), EntryError>> {
-    let mut results: Vec<Option<Result<(), EntryError>>> = vec![None; entries];
-    let mut set = |id: &str, result| {
-        let index = id.parse().ok();
-        if let Some(slot) = index.and_then(|index: usize| results.get_mut(index)) {
-            *slot = Some(result);
-        }
-    };
-    successful.for_each(|id| set(id, Ok(())));
-    for entry in failed {
+) -> Vec<Result<T, EntryError>> {
+    let missing = || Err(EntryError::missing());
+    let mut results: Vec<_> = std::iter::repeat_with(missing).take(entries).collect();
+    let failed = failed.into_iter().map(|entry| {
         let message = entry.message.unwrap_or_default();
         let error = EntryError::new(entry.code, message, entry.sender_fault);
-        set(&entry.id, Err(error));
+        (entry.id, Err(error))
+    });
+    for (id, result) in successful.map(|(id, entry)| (id, Ok(entry))).chain(failed) {
+        let index = id.parse().ok();
+        if let Some(slot) = index.and_then(|index: usize| results.get_mut(index)) {
+            *slot = result;
+        }
     }
-    let missing = || Err(EntryError::missing());
-    let results = results.into_iter();
-    results.map(|it| it.unwrap_or_else(missing)).collect()
-}
-
-pub(super) fn failed<E, R>(
-    operation: &'static str,
-    endpoint: &Endpoint,
-    error: &SdkError<E, R>,
-) -> QueueError
-where
-    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-    R: std::fmt::Debug,
-{
-    if let Some(NoResponse { code, text, .. }) = endpoint.no_response(error) {
-        return QueueError::no_response(operation, code, text);
-    }
-    let code = error.code().unwrap_or("UnknownError");
-    let message = error.message().map_or_else(|| chain(error), str::to_owned);
-    QueueError::new(operation, code, message)
+    results
 }
 
 #[cfg(test)]
@@ -248,7 +226,8 @@ mod tests {
             .sender_fault(true)
             .build()
             .unwrap();
-        let results = entry_results(3, ["0"].into_iter(), vec![throttled]);
+        let sent = ("0".to_owned(), ());
+        let results = entry_results(3, [sent].into_iter(), vec![throttled]);
         assert_eq!(results[0], Ok(()));
         assert!(
             results[1]

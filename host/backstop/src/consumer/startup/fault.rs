@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::failure::Error;
-use crate::queue::{CREATE_IT, QueueError};
+use crate::queue::{CREATE_IT, Meaning, QueueError};
 use crate::text::chain;
 use backstop_queue::envelope::EnvelopeKeysError;
 
@@ -264,7 +264,7 @@ pub(crate) fn fault(
     let url = url.to_owned();
     if cause.is_missing_queue() {
         Fault::Missing { role, url }
-    } else if cause.is_access_denied() {
+    } else if matches!(cause.meaning, Meaning::Denied | Meaning::Unauthenticated) {
         Fault::Denied {
             role,
             url,

@@ -4,14 +4,12 @@ mod compatibility;
 mod fault;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_aws::queue_identity;
+use backstop_aws::{Meaning, queue_identity};
 use backstop_core::backoff::Backoff;
-use tokio::time::{Instant, sleep};
 
 use super::Options;
 use crate::config::DeadLetterQueues;
@@ -19,17 +17,17 @@ use crate::decision::Bounds;
 use crate::failure::Error;
 use crate::handler::Handler;
 use crate::hold::HoldMode;
-use crate::queue::{Connections, Description, Queue, QueueError, short_name};
+use crate::queue::{Connections, Description, Queue, QueueError, Retry, short_name};
 use backstop_decider::Decider;
 use backstop_queue::envelope::{EnvelopeKeys, Readers};
 
 pub(crate) use fault::fault;
 pub use fault::{Fault, Faults, Warning};
 
-/// The most tries of one request, how long it is retried, and the waits in between.
-const TRIES: u32 = 4;
-const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
-const BACKOFF: Backoff = Backoff::milliseconds(200, 2_000);
+/// The tries of one request, so that one reset connection does not prevent a start.
+const RETRY: Retry = Retry::new(Backoff::milliseconds(200, 2_000))
+    .tries(4)
+    .within(Duration::from_secs(10));
 
 /// A dead-letter queue and its attributes.
 type DeadLetters = (Arc<dyn Queue>, Description);
@@ -161,7 +159,7 @@ impl Checked {
         configured: &DeadLetterQueues,
     ) {
         let queue = connections.by_url(url).await;
-        let described = persist(|| queue.describe()).await.map_err(|cause| {
+        let described = describe(&*queue).await.map_err(|cause| {
             fault("queue", url, "sqs:GetQueueAttributes, sqs:ReceiveMessage, sqs:ChangeMessageVisibility and sqs:DeleteMessage", cause)
         });
         // If one is unreachable the other is too, and both would have to time out.
@@ -240,11 +238,9 @@ impl Checked {
     }
 
     async fn handler(&mut self, handler: &dyn Handler, url: &str) {
-        let checked = match persist(|| handler.check()).await {
+        let checked = match RETRY.request(|| handler.check(), may_pass).await {
             // A service that answers and has no room now is waited for. One that does not answer may be the wrong one.
-            Err(cause)
-                if !(cause.unavailable && cause.is_transient() && cause.status.is_some()) =>
-            {
+            Err(cause) if !(cause.unavailable && may_pass(&cause) && cause.status.is_some()) => {
                 self.faults.push(Fault::Handler { cause });
                 return;
             }
@@ -294,7 +290,9 @@ async fn find_dead_letters(
         (None, None) if description.is_none() => return Ok(None),
         (None, Some(redrive)) => {
             let arn = &redrive.dead_letter_arn;
-            persist(|| connections.by_arn(arn))
+            let by_arn = || connections.by_arn(arn);
+            RETRY
+                .request(by_arn, QueueError::is_retryable)
                 .await
                 .map_err(|cause| fault(ROLE, arn, ACTIONS, cause))?
         }
@@ -307,7 +305,7 @@ async fn find_dead_letters(
             });
         }
     };
-    match persist(|| queue.describe()).await {
+    match describe(&*queue).await {
         Ok(there) => Ok(Some((queue, there))),
         // Sending may be allowed although reading attributes is not.
         Err(cause) if cause.is_access_denied() => {
@@ -328,45 +326,16 @@ async fn find_dead_letters(
     }
 }
 
-/// An error of a request at startup.
-trait Transient {
-    /// Whether the same request may succeed a moment later.
-    fn is_transient(&self) -> bool;
+async fn describe(queue: &dyn Queue) -> Result<Description, QueueError> {
+    RETRY
+        .request(|| queue.describe(), QueueError::is_retryable)
+        .await
 }
 
-impl Transient for QueueError {
-    fn is_transient(&self) -> bool {
-        self.retryable
-    }
-}
-
-impl Transient for Error {
-    fn is_transient(&self) -> bool {
-        let lost = ["ECONNRESET", "ECONNREFUSED", "ENOTFOUND", "ETIMEDOUT"];
-        let is_lost = lost.contains(&self.code.as_str());
-        is_lost
-            || self
-                .status
-                .is_some_and(|status| status == 429 || status >= 500)
-    }
-}
-
-/// Retries a request a few times after transient errors, so that one reset connection does not prevent a start.
-async fn persist<T, E: Transient, F>(request: impl Fn() -> F) -> Result<T, E>
-where
-    F: Future<Output = Result<T, E>>,
-{
-    let end = Instant::now() + RETRY_TIMEOUT;
-    let mut tries = 1;
-    loop {
-        match request().await {
-            Err(error) if error.is_transient() && tries < TRIES && Instant::now() < end => {
-                sleep(BACKOFF.wait(tries, rand::random())).await;
-                tries += 1;
-            }
-            outcome => return outcome,
-        }
-    }
+/// Whether the worker may answer a moment later. What an error of a program's own handler means is not known.
+fn may_pass(error: &Error) -> bool {
+    let is_known = error.status.is_some() || Meaning::of_code(&error.code).is_some();
+    is_known && Meaning::of(&error.code, error.status).may_pass()
 }
 
 /// The implicit dead-letter queue of a local queue: `local:orders` has `local:orders-dead-letters`.
