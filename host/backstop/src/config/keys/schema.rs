@@ -1,5 +1,10 @@
 //! The JSON Schema of a `backstop.toml`, by which editors complete and check it.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "each value is an object, and takes any key"
+)]
+
 use serde_json::{Map, Value, json};
 
 use super::{Key, RawValue, raw};
