@@ -126,7 +126,7 @@ mod service;
 pub(crate) use backstop_core::{clock, text};
 pub use backstop_core::{decision, failure};
 pub(crate) use backstop_decider::shadow;
-pub(crate) use backstop_settle::{dead_letter, hold, waiting};
+pub(crate) use backstop_settle::{hold, waiting};
 pub(crate) use backstop_telemetry as telemetry;
 
 pub use backstop_engine::compiler_process;

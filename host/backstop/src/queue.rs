@@ -37,6 +37,6 @@ pub use backstop_queue::{
 #[cfg(test)]
 pub(crate) use backstop_queue::ordinary_message;
 pub(crate) use backstop_queue::{
-    BATCH_BYTES, BATCH_ENTRIES, Batched, CREATE_IT, Caller, Callers, Count, LONGEST_VISIBILITY,
-    Linger, Requests, Retry, SubmitError, short_name,
+    BATCH_BYTES, BATCH_ENTRIES, CREATE_IT, Caller, Callers, Count, LONGEST_VISIBILITY, Linger,
+    Requests, Retry, SubmitError, short_name,
 };

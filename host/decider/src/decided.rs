@@ -38,6 +38,9 @@ pub struct Decided {
     pub payload: Option<PayloadParts>,
 }
 
+/// A failure and the decision on it; `None` if no policy was evaluated.
+pub type Evaluated<'a> = Option<(&'a Failure, &'a Decided)>;
+
 /// The payload that a policy read, by pointer.
 pub type PayloadParts = BTreeMap<String, Option<String>>;
 

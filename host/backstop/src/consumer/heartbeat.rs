@@ -147,7 +147,7 @@ impl Kept {
             return;
         }
         match shared
-            .applier
+            .settler
             .change_visibility_now(message, timeout, until)
             .await
         {

@@ -8,15 +8,15 @@ use std::time::Duration;
 use backstop_core::backoff::Backoff;
 use metrics::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::Shared;
-use super::lane::hand_back;
-use crate::dead_letter::DeadLetterQueue;
+use super::requests::{delete, hand_back, keep_invisible, postpone};
 use crate::queue::{Message, Outgoing, VisibilityTimeout};
 use crate::telemetry;
+use backstop_settle::{DeadLetterQueue, REQUEST_TIMEOUT};
 
 /// The most memory that held messages may take, in KiB.
 const KIBIBYTES: usize = 64 << 10;
@@ -67,10 +67,7 @@ pub(super) async fn hold(
         tracing::error!(
             "too many dead letters are held: the message stays in its queue and is attempted again later"
         );
-        if shared.applier.postpone(message, NOT_HELD).await {
-            shared.copies.held(message, NOT_HELD.as_duration());
-        }
-        return;
+        return postpone(shared, message, NOT_HELD).await;
     };
     let held = HeldLetter {
         // Its attributes are in the letter.
@@ -113,7 +110,7 @@ impl HeldLetter {
                 return;
             }
             let hidden = VisibilityTimeout::rounded_up(hidden);
-            if !shared.applier.postpone(&self.message, hidden).await {
+            if !keep_invisible(shared, &self.message, hidden).await {
                 tracing::warn!(
                     "the message no longer belongs to this consumer: its dead letter is not sent"
                 );
@@ -125,19 +122,17 @@ impl HeldLetter {
                     return hand_back(shared, [self.message]).await;
                 }
             }
-            let letter = self.letter.clone();
-            let queue = &self.queue;
-            match shared
-                .applier
-                .send_again(&self.message, letter, queue)
-                .await
-            {
+            let (letter, until) = (self.letter.clone(), Instant::now() + REQUEST_TIMEOUT);
+            match self.queue.send(letter, until).await {
                 Ok(()) => {
                     tracing::info!(tries, "the dead-letter queue has accepted the message");
+                    shared.stats.dead_lettered.add(1);
+                    delete(shared, &self.message).await;
                     shared.history.forget(&self.message);
                     return;
                 }
                 Err(error) => {
+                    shared.stats.dead_letters_refused.add(1);
                     tracing::debug!(tries, %error, "the dead-letter queue does not accept the message")
                 }
             }

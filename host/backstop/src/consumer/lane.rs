@@ -1,26 +1,20 @@
-//! Handles one message, or those of one FIFO group in their order: attempt, failure, decide, apply.
+//! Handles one message, or those of one FIFO group in their order: attempt, failure, decide, settle.
 
 use std::collections::{VecDeque, vec_deque};
 use std::num::NonZeroU32;
 use std::option;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::future::join_all;
-use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::Shared;
 use super::attempt::{self, Outcome};
 use super::heartbeat::Heartbeat;
-use crate::decision::{Action, Decision};
+use super::requests::{self, hand_back};
+use super::{Shared, apply};
 use crate::failure::{Error, Failure, Milliseconds, random};
 use crate::policy::Payload;
-use crate::queue::{Message, MessageEnvelope, VisibilityTimeout};
+use crate::queue::Message;
 use backstop_decider::Journey;
-
-/// How long the return of a message is retried. After that it is delivered again when its visibility timeout ends.
-const RETURN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The messages of a lane that are still to be handled: one, or on a FIFO queue those of a message group in their order.
 pub(super) struct Messages {
@@ -111,7 +105,7 @@ async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heart
     if shared.copies.is_second(message) {
         tracing::info!("the answer to a send was lost, and it was repeated: this copy is deleted");
         shared.stats.duplicates.add(1);
-        return shared.applier.delete(message).await;
+        return requests::delete(shared, message).await;
     }
     let is_removed = receive_first(shared, message, heartbeat).await;
     if !is_removed {
@@ -128,10 +122,11 @@ async fn receive_first(
     if shared.history.is_left_over(message) {
         tracing::info!("the message was sent again before: this copy is deleted");
         shared.stats.duplicates.add(1);
-        return shared.applier.delete(message).await;
+        return requests::delete(shared, message).await;
     }
-    if let Some(envelope) = early(shared, message) {
-        return Box::pin(shared.applier.hop(shared, message, &envelope, heartbeat)).await;
+    let in_hand = shared.settler.take(message);
+    if let Some(envelope) = in_hand.early(|envelope| shared.waiting.woken(envelope)) {
+        return Box::pin(apply::hop(shared, message, &envelope, heartbeat)).await;
     }
     shared.waiting.forget(message);
     if shared.history.is_duplicate(message) {
@@ -139,19 +134,6 @@ async fn receive_first(
         shared.stats.duplicates.add(1);
     }
     handle(shared, message, heartbeat).await
-}
-
-/// The envelope with which a message that was sent again is not due yet. A wake may have made it due, or due earlier.
-fn early(shared: &Shared, message: &Message) -> Option<MessageEnvelope> {
-    let (now, envelope) = (shared.queue.now(), message.envelope.as_ref()?);
-    envelope.early_by(now)?;
-    match shared.waiting.woken(envelope) {
-        None => Some((**envelope).clone()),
-        Some(due) => {
-            let woken = envelope.woken(due);
-            woken.early_by(now).map(|_| woken)
-        }
-    }
 }
 
 /// Handles one message. Returns whether it has left the queue.
@@ -168,7 +150,7 @@ async fn handle(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartb
         shared.gate.close(error, &shared.handler);
     }
     match outcome {
-        Outcome::Succeeded => shared.applier.succeeded(shared, message).await,
+        Outcome::Succeeded => apply::succeeded(shared, message).await,
         Outcome::Failed(error) => Box::pin(failed(shared, message, error, heartbeat)).await,
         Outcome::Unavailable(_) | Outcome::Interrupted => {
             heartbeat.release(message).await;
@@ -196,18 +178,13 @@ async fn failed(
     let decider = &shared.decider;
     let decided = decider.decide(failure.clone(), payload, journey);
     let decided = decided.await;
-    log_decision(&failure, &decided.decision);
-    let applier = &shared.applier;
-    let applied = applier.apply(shared, message, &failure, &decided, heartbeat);
-    applied.await
+    apply::apply(shared, message, &failure, &decided, heartbeat).await
 }
 
 fn journey(shared: &Shared, message: &Message) -> Journey {
-    let now = shared.queue.now();
     Journey {
-        reach: shared.holds.reach(message, message.max_delay(), now),
-        hops: message.envelope.as_ref().map_or(0, |it| it.hops),
         is_duplicate: shared.history.is_duplicate(message),
+        ..shared.settler.journey(message, message.max_delay())
     }
 }
 
@@ -224,7 +201,7 @@ fn failure(shared: &Shared, message: &Message, error: Error) -> Failure {
     let failed_at = shared.queue.now();
     Failure {
         message_id: message.id.clone(),
-        source: shared.source.clone(),
+        source: shared.settler.source.clone(),
         attempt,
         age: Milliseconds::from_duration(failed_at.since(message.sent)),
         failed_at,
@@ -232,39 +209,5 @@ fn failure(shared: &Shared, message: &Message, error: Error) -> Failure {
         error,
         attributes: message.attribute_texts(),
         random: random(&message.id, attempt),
-    }
-}
-
-/// Returns messages to the queue without an attempt: they are visible at once.
-pub(super) async fn hand_back(shared: &Shared, messages: impl IntoIterator<Item = Arc<Message>>) {
-    if shared.stop.is_cancelled() {
-        // The last poll would receive them again.
-        shared.received_all.cancelled().await;
-    }
-    let until = Instant::now() + RETURN_TIMEOUT;
-    let returns = messages.into_iter().map(|message| async move {
-        shared.history.handed_back(&message);
-        shared.stats.handed_back.add(1);
-        let visible = VisibilityTimeout::ZERO;
-        if let Err(error) = shared.applier.change_visibility_now(&message, visible, until).await {
-            tracing::warn!(id = message.id, %error, "a message could not be returned to the queue: it is delivered again when its visibility timeout ends");
-        }
-    });
-    join_all(returns).await;
-}
-
-fn log_decision(failure: &Failure, decision: &Decision) {
-    let (error, class) = (&failure.error.code, &decision.class);
-    let (verdict, by) = (decision.action.verdict(), decision.decided_by.as_str());
-    match &decision.action {
-        Action::Retry { delay } => {
-            let hold = decision.hold.as_str();
-            // The one that is taken; the record has the one that was decided.
-            let delay = delay.whole_seconds();
-            tracing::info!(%error, %class, %delay, hold, by, "{verdict}");
-        }
-        Action::DeadLetter { reason } | Action::Discard { reason } => {
-            tracing::warn!(%error, %class, reason, by, "{verdict}");
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! The standalone consumer of one queue.
 //!
-//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` carries the decision out. `heartbeat` keeps messages invisible meanwhile, and `gate` stops all of it while the worker is unavailable.
+//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` has it [settled](backstop_settle::Settler). `held` sends refused dead letters again, and `requests` makes the last requests about a message. `heartbeat` keeps messages invisible meanwhile, and `gate` stops all of it while the worker is unavailable.
 
 mod apply;
 mod attempt;
@@ -15,6 +15,7 @@ mod lane;
 mod polling;
 mod receive;
 mod recent;
+mod requests;
 mod returned;
 mod startup;
 mod stats;
@@ -30,11 +31,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::handler::Handler;
 use crate::hold::{HoldSettings, Holds};
-use crate::queue::{Callers, Linger, Queue, VisibilityTimeout};
+use crate::queue::{Callers, Linger, Queue, Requests, VisibilityTimeout};
 use crate::telemetry;
 use crate::waiting::Waiting;
-use apply::Applier;
 use backstop_decider::Decider;
+use backstop_settle::{Settler, known};
 use copies::Copies;
 use gate::Gate;
 use held::Held;
@@ -80,14 +81,12 @@ struct Shared {
     fifo: bool,
     /// The lanes of a FIFO queue.
     callers: Option<Arc<Callers>>,
-    source: String,
     visibility: VisibilityTimeout,
     handler: Arc<dyn Handler>,
     gate: Arc<Gate>,
     decider: Decider,
     options: Options,
-    applier: Applier,
-    holds: Holds,
+    settler: Settler,
     history: History,
     copies: Copies,
     held: Held,
@@ -182,7 +181,7 @@ impl Consumer {
         let fifo = ready.description.fifo;
         let callers = fifo.then(Arc::default);
         let linger = Linger::of(callers.clone(), linger);
-        let applier = Applier::start(&ready, &linger, Arc::clone(&stats));
+        let settler = settler(&ready, &linger, &stats.requests, holds);
         let gauge = telemetry::Queue::named(&name).gate_closed();
         let gate = Gate::new(&name, options.max_in_flight, stats.polling(), gauge, &stop);
         if let Some(error) = &ready.unavailable {
@@ -195,13 +194,11 @@ impl Consumer {
             visibility,
             fifo,
             callers,
-            source: ready.description.arn,
             queue: ready.queue,
             handler,
             gate,
             decider,
-            applier,
-            holds,
+            settler,
             history: History::of(fifo).kept_in(files),
             copies: Copies::default(),
             stats: Arc::clone(&stats),
@@ -249,4 +246,17 @@ impl Consumer {
         shared.decider.settle().await;
         stats.summary()
     }
+}
+
+/// Settles the messages of a queue that has been checked, and so have its dead-letter queues.
+fn settler(ready: &Ready, linger: &Linger, requests: &Arc<Requests>, holds: Holds) -> Settler {
+    let classes = ready.class_dead_letters.iter();
+    Settler::start(
+        (&ready.queue, ready.description.arn.clone()),
+        linger.clone(),
+        requests,
+        holds,
+        known(ready.dead_letters.clone()),
+        classes.map(|(class, queue)| (class.clone(), known(Some(queue.clone())))),
+    )
 }

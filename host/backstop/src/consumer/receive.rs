@@ -159,7 +159,7 @@ impl Pollers {
     /// Counts a failed poll. Returns whether its poller goes on, after a wait.
     async fn failed(&self, shared: &Shared, error: &QueueError) -> bool {
         shared.stats.receive_errors.add(1);
-        shared.holds.failed(error);
+        shared.settler.holds.failed(error);
         let failures = self.polling.failed();
         if failures == 1 {
             tracing::error!(queue = shared.name, %error, "can't receive messages: retrying until it works");
@@ -204,7 +204,7 @@ impl Pollers {
     fn start_lanes(&self, shared: &Arc<Shared>, mut messages: Vec<Message>, mut room: Room) {
         let now = shared.queue.now();
         for message in &mut messages {
-            shared.holds.open(message, now);
+            shared.settler.holds.open(message, now);
         }
         let bytes = messages.iter().map(Message::size).sum();
         self.largest.fetch_max(bytes, Relaxed);

@@ -10,8 +10,7 @@ use serde::Serialize;
 use super::{Finding, Findings, Severity};
 use crate::decision::{Bounds, Hold};
 use crate::failure::Milliseconds;
-use crate::hold::{HIGH, HoldMode, LIMIT};
-use crate::lambda::longest_hold;
+use crate::hold::{HIGH, HoldMode, LIMIT, longest_hold};
 use crate::policy::Policy;
 use crate::queue::{Description, LONGEST_VISIBILITY, VisibilityTimeout};
 

@@ -1,6 +1,7 @@
 //! Converts a message of an event source mapping to a message of a queue.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,7 +9,10 @@ use tokio::time::Instant;
 
 use super::batch::{BatchAttribute, BatchMessage};
 use crate::failure::Timestamp;
-use crate::queue::{Attribute, Message, ReceiptHandle};
+use crate::queue::{Attribute, LONGEST_VISIBILITY, Message, ReceiptHandle};
+
+/// The longest time for which a message is hidden at once. SQS allows 12 hours from the poller's receive; a batch window of 5 minutes and the function's 15 minutes may have passed since.
+pub(crate) const STEP: Duration = Duration::from_secs(42_000);
 
 /// The message of an event; `None` without a body, an id or a receipt handle. Missing times are `now`.
 pub(super) fn message(given: BatchMessage, now: Timestamp) -> Option<Message> {
@@ -35,7 +39,7 @@ pub(super) fn message(given: BatchMessage, now: Timestamp) -> Option<Message> {
         sent,
         kept_since: sent,
         first_received: milliseconds(system.get("ApproximateFirstReceiveTimestamp")),
-        received: Instant::now(),
+        received: received(),
         sender: system.remove("SenderId"),
         group: system.remove("MessageGroupId"),
         deduplication_id: system.remove("MessageDeduplicationId"),
@@ -43,6 +47,12 @@ pub(super) fn message(given: BatchMessage, now: Timestamp) -> Option<Message> {
         dead_letter_source: system.remove("DeadLetterQueueSourceArn"),
         envelope: None,
     })
+}
+
+/// When the poller received a message, at the earliest.
+fn received() -> Instant {
+    let (now, before) = (Instant::now(), LONGEST_VISIBILITY.as_duration() - STEP);
+    now.checked_sub(before).unwrap_or(now)
 }
 
 fn attribute(given: BatchAttribute) -> Option<Attribute> {
@@ -81,6 +91,12 @@ mod tests {
         assert_eq!(found.trace_header.as_deref(), Some("Root=1"));
         assert_eq!(found.attributes["a"], Attribute::string("x"));
         assert_eq!(found.attributes["b"].to_text(), "AQI=");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_may_have_waited_at_its_poller() {
+        let found = read(r#"{"messageId": "m", "receiptHandle": "h", "body": "b"}"#).unwrap();
+        assert_eq!(found.max_delay().as_duration(), STEP);
     }
 
     #[test]

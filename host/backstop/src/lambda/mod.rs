@@ -1,18 +1,18 @@
 //! The Lambda retry handler: failed asynchronous invocations arrive as records on a retry queue, are held there until they are due, and are invoked again.
 //!
-//! [`RetryHandler::handle`] handles one batch of an event source mapping. A message moves forward through these modules: `batch` and `message` read it, [`Event`](backstop_functions::Event) says which attempt of which event failed, `settle` has the decider decide, the function is invoked, and `apply` hides, deletes or dead-letters the message. An invalid record never fails the batch.
+//! [`RetryHandler::handle`] handles one batch of an event source mapping. A message moves forward through these modules: `batch` and `message` read it, [`Event`](backstop_functions::Event) says which attempt of which event failed, `handle` has the decider decide, and `reinvoke` invokes the function or a [`Settler`](backstop_settle::Settler) settles the message. An invalid record never fails the batch.
 
 mod allowed;
-mod apply;
+mod answer;
 mod batch;
-mod lookup;
+mod handle;
 mod message;
 mod recursion;
 mod refresh;
 mod refused;
+mod reinvoke;
 mod response;
 mod retry_queue;
-mod settle;
 pub(crate) mod start;
 
 use std::collections::BTreeMap;
@@ -24,11 +24,12 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
+use tracing::field::Empty;
 
 use crate::config::DeadLetterQueues;
 use crate::hold::{HoldMode, HoldSettings};
 use crate::queue::{Connections, Requests};
-use apply::Handled;
+use answer::Handled;
 use backstop_decider::Decider;
 use backstop_functions::Functions;
 use backstop_queue::envelope::EnvelopeKeys;
@@ -38,9 +39,8 @@ use retry_queue::{RetryQueue, RetryQueues};
 
 pub use allowed::Allowed;
 pub use batch::{Batch, BatchAttribute, BatchItemFailure, BatchMessage, BatchResponse};
+pub(crate) use message::STEP;
 pub use refresh::Refresh;
-pub(crate) use retry_queue::longest_hold;
-pub(crate) use settle::STEP;
 
 /// Messages handled at the same time.
 const CONCURRENT: usize = 32;
@@ -222,7 +222,7 @@ impl RetryHandler {
         // Between two invocations, Lambda may have frozen this process.
         queue.queue.was_frozen();
         let prefers_resend = self.prefers_resend(is_read).await;
-        queue.holds.set_prefers_resend(prefers_resend);
+        queue.settler.holds.set_prefers_resend(prefers_resend);
         let handled: Vec<Handled> = std::iter::repeat_with(Handled::default)
             .take(total)
             .collect();
@@ -275,7 +275,8 @@ impl RetryHandler {
             let (handler, queue, handled) = (Arc::clone(self), Arc::clone(queue), handled.clone());
             let permits = Arc::clone(&permits);
             let id = given.message_id.clone().unwrap_or_default();
-            let span = tracing::info_span!("message", id);
+            // Its fields belong to errors too, where nothing else is logged.
+            let span = tracing::error_span!("message", id, event = Empty, attempt = Empty);
             let one = async move {
                 let _permit = permits.acquire_owned().await;
                 if Instant::now() >= start_until {
@@ -287,8 +288,8 @@ impl RetryHandler {
                 let now = queue.queue.now();
                 match message::message(given, now) {
                     Some(mut message) => {
-                        queue.holds.open(&mut message, now);
-                        handler.settle(&queue, &message, &handled, end).await;
+                        queue.settler.holds.open(&mut message, now);
+                        handler.handle_one(&queue, &message, &handled, end).await;
                     }
                     None => tracing::warn!(
                         "a message has no id, receipt handle or body: it is delivered again"

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use backstop_core::lock::lock;
 
-use super::lookup::Lookup;
 use backstop_functions::Functions;
 use backstop_functions::unqualified;
+use backstop_settle::lookup::Lookup;
 
 /// How long a result is cached that the operator may correct: that chains are terminated, or that the lookup is not allowed.
 const CACHE_TIME: Duration = Duration::from_secs(60);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use backstop_core::lock::lock;
 use tokio::time::timeout;
 
-use super::lookup::Lookup;
 use backstop_functions::Functions;
+use backstop_settle::lookup::Lookup;
 
 /// How long a result is cached that the operator may correct: that the response is ignored, or that it is not known.
 const CACHE_TIME: Duration = Duration::from_secs(60);

@@ -11,24 +11,20 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::RetryHandlerOptions;
-use super::lookup::Lookup;
 use crate::config::DeadLetterQueues;
-use crate::dead_letter::DeadLetterQueue;
-use crate::failure::{Milliseconds, Timestamp};
+use crate::failure::Milliseconds;
 use crate::hold::{HoldSettings, Holds};
 use crate::queue::{
-    BATCH_BYTES, Batched, Connections, Description, Message, Queue, QueueError, Requests, Retry,
-    VisibilityTimeout, short_name,
+    BATCH_BYTES, Connections, Description, Queue, QueueError, Requests, Retry, VisibilityTimeout,
+    short_name,
 };
+use backstop_settle::{Find, Settler};
 
 /// How long a request waits to share a batch with others. All messages of a batch are handled at the same time.
 const LINGER: Duration = Duration::from_millis(10);
 
 /// SQS's default retention, used if a queue's is unknown.
 const RETENTION: Milliseconds = Milliseconds(4 * 86_400_000);
-
-/// The part of the retention that is reserved for the message to be received, or a tenth of the retention if that is less.
-const RETENTION_MARGIN: Duration = Duration::from_secs(15 * 60);
 
 /// The longest that one lookup of a queue may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,73 +33,11 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const LOOKUPS: Retry =
     Retry::new(Backoff::milliseconds(100, 2_000)).within(Duration::from_secs(20));
 
-/// How long a failed lookup of the dead-letter queue is cached.
-const FAILURE_CACHED: Duration = Duration::from_secs(5);
-
-/// The result of looking up a dead-letter queue.
-type Found = Result<Option<Arc<DeadLetterQueue>>, QueueError>;
-
 /// A retry queue.
 pub(super) struct RetryQueue {
     pub(super) queue: Arc<dyn Queue>,
     pub(super) description: Description,
-    /// Deletes and changes of visibility.
-    pub(super) requests: Batched,
-    pub(super) holds: Holds,
-    connections: Arc<Connections>,
-    dead_letter_queues: DeadLetterQueues,
-    counts: Arc<Requests>,
-    dead_letters: Lookup<Found>,
-    /// Those of classes with a queue of their own.
-    class_dead_letters: BTreeMap<String, Lookup<Found>>,
-}
-
-impl RetryQueue {
-    /// The dead-letter queue for letters of this class, if there is one. Looked up when it is first needed, and again after a failure, so that other messages do not wait for it.
-    pub(super) async fn dead_letter_queue(&self, class: Option<&str>) -> Found {
-        let own = class.and_then(|class| self.class_dead_letters.get(class));
-        let cached = |found: &Result<_, _>| found.is_err().then_some(FAILURE_CACHED);
-        let lookup = async {
-            let found = in_time(self.find_dead_letter_queue(class).boxed()).await;
-            found.inspect_err(|error| {
-                tracing::error!(%error, "the dead-letter queue can't be reached: dead letters stay in the retry queue");
-            })
-        };
-        let cache = own.unwrap_or(&self.dead_letters);
-        cache.get(cached, lookup).await
-    }
-
-    async fn find_dead_letter_queue(&self, class: Option<&str>) -> Found {
-        let retries = &self.description;
-        let queue = match (self.dead_letter_queues.of(class), &retries.redrive) {
-            (Some(url), _) => self.connections.by_url(url).await,
-            (None, Some(redrive)) => self.connections.by_arn(&redrive.dead_letter_arn).await?,
-            (None, None) => return Ok(None),
-        };
-        let description = described(queue.as_ref(), queue.url()).await?;
-        if description.arn == retries.arn {
-            tracing::error!(
-                queue = retries.arn,
-                "the retry queue is its own dead-letter queue: dead letters stay in it; configure another"
-            );
-            return Ok(None);
-        }
-        let queue = DeadLetterQueue::start(&queue, description, LINGER.into(), &self.counts);
-        Ok(Some(Arc::new(queue)))
-    }
-
-    /// When the queue drops a message at the earliest, less a margin to receive it in.
-    pub(super) fn expires(&self, message: &Message) -> Timestamp {
-        message
-            .kept_since
-            .plus(longest_hold(self.description.retention))
-    }
-}
-
-/// How long a queue with this retention can hold a record by visibility.
-pub(crate) fn longest_hold(retention: Milliseconds) -> Duration {
-    let retention = retention.as_duration();
-    retention - RETENTION_MARGIN.min(retention / 10)
+    pub(super) settler: Settler,
 }
 
 /// The retry queues by the ARN of their mapping.
@@ -163,29 +97,67 @@ impl RetryQueues {
             _ => self.connections.by_arn(arn).await?,
         };
         let description = described(queue.as_ref(), arn).await?;
+        let holds = Holds::start(
+            self.hold.clone(),
+            short_name(arn),
+            &queue,
+            &description,
+            LINGER,
+            &self.requests,
+        );
+        let find = |url| self.find_dead_letters(url, &description);
+        let DeadLetterQueues { default, classes } = &self.dead_letter_queues;
+        let own = classes.iter();
+        let settler = Settler::start(
+            (&queue, description.arn.clone()),
+            LINGER.into(),
+            &self.requests,
+            holds,
+            find(default.as_ref()),
+            own.map(|(class, url)| (class.clone(), find(Some(url)))),
+        );
         Ok(RetryQueue {
-            requests: Batched::start(&queue, LINGER.into(), &self.requests),
-            holds: Holds::start(
-                self.hold.clone(),
-                short_name(arn),
-                &queue,
-                &description,
-                LINGER,
-                &self.requests,
-            ),
             queue,
             description,
-            connections: Arc::clone(&self.connections),
-            class_dead_letters: self
-                .dead_letter_queues
-                .classes
-                .keys()
-                .map(|class| (class.clone(), Lookup::default()))
-                .collect(),
-            dead_letter_queues: self.dead_letter_queues.clone(),
-            counts: Arc::clone(&self.requests),
-            dead_letters: Lookup::default(),
+            settler,
         })
+    }
+
+    fn find_dead_letters(&self, url: Option<&String>, retries: &Description) -> Find {
+        let lookup = Arc::new(DeadLetterLookup {
+            connections: Arc::clone(&self.connections),
+            url: url.cloned(),
+            retries: retries.clone(),
+        });
+        Box::new(move || in_time(Arc::clone(&lookup).find().boxed()).boxed())
+    }
+}
+
+/// Finds a dead-letter queue of a retry queue.
+struct DeadLetterLookup {
+    connections: Arc<Connections>,
+    /// Its URL, unless it is that of the redrive policy.
+    url: Option<String>,
+    retries: Description,
+}
+
+impl DeadLetterLookup {
+    async fn find(self: Arc<Self>) -> Result<Option<(Arc<dyn Queue>, Description)>, QueueError> {
+        let retries = &self.retries;
+        let queue = match (&self.url, &retries.redrive) {
+            (Some(url), _) => self.connections.by_url(url).await,
+            (None, Some(redrive)) => self.connections.by_arn(&redrive.dead_letter_arn).await?,
+            (None, None) => return Ok(None),
+        };
+        let description = described(queue.as_ref(), queue.url()).await?;
+        if description.arn == retries.arn {
+            tracing::error!(
+                queue = retries.arn,
+                "the retry queue is its own dead-letter queue: dead letters stay in it; configure another"
+            );
+            return Ok(None);
+        }
+        Ok(Some((queue, description)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Dead letters: the message unchanged, with the reason in additional attributes. `deliver` makes and sends one.
+//! Dead letters: the message unchanged, with the reason in additional attributes.
 
 mod queue;
 
@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use crate::failure::{Error, Failure, Timestamp};
 use crate::queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, is_allowed};
 use crate::text::cut;
-use backstop_decider::Decided;
+use backstop_decider::{Decided, Evaluated};
 use backstop_queue::dead_letter::{ATTRIBUTES, is_ours};
 
-pub use queue::{DEAD_LETTER_RETRY_DELAY, DeadLetterQueue, DeadLetterQueues, Delivery, deliver};
+pub(crate) use queue::DeadLetterQueues;
+pub use queue::{DeadLetterQueue, Find, known};
 
 /// The longest value of one of these attributes, in characters.
 const VALUE_CHARACTERS: usize = 1_000;
@@ -27,7 +28,7 @@ pub struct Cause<'a> {
     /// The ARN of the queue that it leaves.
     pub source: &'a str,
     /// The failure and the decision; `None` if no policy was evaluated.
-    pub decided: Option<(&'a Failure, &'a Decided)>,
+    pub decided: Evaluated<'a>,
 }
 
 impl Cause<'_> {

@@ -1,92 +1,99 @@
-//! Sends dead letters. The consumer and the Lambda retry handler share this procedure; they differ in what they do with a message whose dead letter was not accepted.
+//! Where the dead letters of a queue go. Each dead-letter queue is found when a letter needs it first, so that nothing else waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::{Cause, dead_letter};
+use crate::lookup::Lookup;
 use crate::queue::{
-    BatchedSends, Description, Linger, Message, Outgoing, Queue, Requests, SubmitError,
-    VisibilityTimeout,
+    BatchedSends, Description, Linger, Outgoing, Queue, QueueError, Requests, SubmitError,
 };
 
-/// When to try again to dead-letter a message that stays in its queue.
-pub const DEAD_LETTER_RETRY_DELAY: VisibilityTimeout = VisibilityTimeout::from_seconds(30);
+/// How long it is cached that a dead-letter queue could not be found.
+const FAILURE_CACHED: Duration = Duration::from_secs(5);
 
-/// Where the dead letters of a queue go.
+/// A dead-letter queue and its attributes; `None` if there is none.
+type Found = Option<(Arc<dyn Queue>, Description)>;
+
+/// Finds a dead-letter queue.
+pub type Find = Box<dyn Fn() -> BoxFuture<'static, Result<Found, QueueError>> + Send + Sync>;
+
+/// Finds what is known already.
+pub fn known(found: Found) -> Find {
+    Box::new(move || std::future::ready(Ok(found.clone())).boxed())
+}
+
+/// Sends letters to a dead-letter queue.
 pub struct DeadLetterQueue {
-    description: Description,
+    pub(crate) description: Description,
     sends: BatchedSends,
 }
 
-/// The result of sending a dead letter.
-pub enum Delivery {
-    /// The dead-letter queue has accepted it. The message may be deleted.
-    Accepted,
-    /// There is no dead-letter queue. The message must stay in its queue.
-    NoQueue,
-    /// The dead-letter queue did not accept this letter in time. The message must stay in its queue.
-    Refused(Outgoing, Arc<DeadLetterQueue>),
-}
-
-/// Where the dead letters of each class go.
-#[derive(Default)]
-pub struct DeadLetterQueues {
-    /// The queue of every class that has none of its own.
-    pub default: Option<Arc<DeadLetterQueue>>,
-    /// The queues of classes.
-    pub classes: BTreeMap<String, Arc<DeadLetterQueue>>,
-}
-
-impl DeadLetterQueues {
-    /// The queue for a dead letter with this cause.
-    pub fn of(&self, cause: &Cause<'_>) -> Option<&Arc<DeadLetterQueue>> {
-        let own = cause.class().and_then(|class| self.classes.get(&class));
-        own.or(self.default.as_ref())
-    }
-}
-
 impl DeadLetterQueue {
-    /// Starts sending to this queue. A letter waits for at most `linger` for others to share its batch.
-    pub fn start(
-        queue: &Arc<dyn Queue>,
-        description: Description,
-        linger: Linger,
-        requests: &Arc<Requests>,
-    ) -> Self {
-        Self {
-            description,
-            sends: BatchedSends::start(queue, linger, requests),
-        }
-    }
-
     /// Sends a letter, with retries until `until`.
     pub async fn send(&self, letter: Outgoing, until: Instant) -> Result<(), SubmitError> {
         self.sends.send(letter, until).await
     }
 }
 
-/// Makes the dead letter of a message and sends it to `queue`, with retries until `until`. Logs what went wrong.
-pub async fn deliver(
-    queue: Option<&Arc<DeadLetterQueue>>,
-    message: &Message,
-    cause: &Cause<'_>,
-    until: Instant,
-) -> Delivery {
-    let Some(queue) = queue else {
-        tracing::error!(
-            reason = cause.reason,
-            "there is no dead-letter queue: the message stays in its queue; set dead-letter-queue, or give the queue a redrive policy"
-        );
-        return Delivery::NoQueue;
-    };
-    let letter = dead_letter(message, cause, &queue.description);
-    match queue.send(letter.clone(), until).await {
-        Ok(()) => Delivery::Accepted,
-        Err(error) => {
-            tracing::error!(%error, "the dead-letter queue does not accept a message: it stays in its queue and is sent again later");
-            Delivery::Refused(letter, Arc::clone(queue))
+/// How a dead-letter queue is found, and the result.
+struct Place {
+    find: Find,
+    found: Lookup<Result<Option<Arc<DeadLetterQueue>>, QueueError>>,
+}
+
+impl From<Find> for Place {
+    fn from(find: Find) -> Self {
+        let found = Lookup::default();
+        Self { find, found }
+    }
+}
+
+/// The dead-letter queues of a queue.
+pub(crate) struct DeadLetterQueues {
+    default: Place,
+    classes: BTreeMap<String, Place>,
+    linger: Linger,
+    requests: Arc<Requests>,
+}
+
+impl DeadLetterQueues {
+    /// The queues of classes, and the `default` queue of all other ones. A letter waits for at most `linger` for others to share its batch.
+    pub(crate) fn new(
+        default: Find,
+        classes: impl IntoIterator<Item = (String, Find)>,
+        linger: Linger,
+        requests: &Arc<Requests>,
+    ) -> Self {
+        let classes = classes.into_iter();
+        Self {
+            default: default.into(),
+            classes: classes.map(|(class, find)| (class, find.into())).collect(),
+            linger,
+            requests: Arc::clone(requests),
         }
+    }
+
+    /// The queue for dead letters of this class, if there is one. Looked up when it is needed first, and again some time after a failure.
+    pub(crate) async fn of(
+        &self,
+        class: Option<&str>,
+    ) -> Result<Option<Arc<DeadLetterQueue>>, QueueError> {
+        let own = class.and_then(|class| self.classes.get(class));
+        let Place { find, found } = own.unwrap_or(&self.default);
+        let cached = |found: &Result<_, _>| found.is_err().then_some(FAILURE_CACHED);
+        let look_up = async { Ok(find().await?.map(|found| self.start(found))) };
+        found.get(cached, look_up).await
+    }
+
+    fn start(&self, (queue, description): (Arc<dyn Queue>, Description)) -> Arc<DeadLetterQueue> {
+        Arc::new(DeadLetterQueue {
+            description,
+            sends: BatchedSends::start(&queue, self.linger.clone(), &self.requests),
+        })
     }
 }

@@ -7,10 +7,8 @@ use crate::failure::{Failure, ID_BYTES, Milliseconds, Timestamp};
 use crate::queue::{Attribute, Description, Message, MessageEnvelope, Outgoing};
 use backstop_decider::Decided;
 
+use super::longest_hold;
 use backstop_queue::envelope::{CARRIED_BYTES, ENVELOPE, EnvelopeKeys, MOST_BYTES, carried};
-
-/// The part of a queue's retention that is reserved for a message to be received again, or a tenth of the retention if that is less.
-const RETENTION_MARGIN: Duration = Duration::from_secs(15 * 60);
 
 /// The longest text of the policy's digests and of the sender.
 const TEXT_BYTES: usize = 240;
@@ -70,12 +68,11 @@ impl Envelopes {
         keys: EnvelopeKeys,
         max_age: Option<Milliseconds>,
     ) -> Self {
-        let retention = queue.retention.as_duration();
         Self {
             queue: queue.arn.clone(),
             is_fifo: queue.fifo,
             keys,
-            longest: retention - RETENTION_MARGIN.min(retention / 10),
+            longest: longest_hold(queue.retention),
             max_age,
         }
     }

@@ -14,7 +14,7 @@ use metrics::Counter;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::decision::{Bounds, Hold, Reach, Resend};
+use crate::decision::{Hold, Reach, Resend};
 use crate::failure::{Milliseconds, Timestamp};
 use crate::queue::{
     BatchedSends, Description, LONGEST_SEND_DELAY, Message, MessageEnvelope, Queue, QueueError,
@@ -76,6 +76,15 @@ pub fn longest_hop(queue: &Description) -> Duration {
     LONGEST_SEND_DELAY.min(queue.retention.as_duration() / 2)
 }
 
+/// The part of a queue's retention that is reserved for a message to be received again, or a tenth of the retention if that is less.
+const RETENTION_MARGIN: Duration = Duration::from_secs(15 * 60);
+
+/// How long a queue with this retention can hold a message by visibility.
+pub fn longest_hold(retention: Milliseconds) -> Duration {
+    let retention = retention.as_duration();
+    retention - RETENTION_MARGIN.min(retention / 10)
+}
+
 /// How messages are held, as configured.
 #[derive(Debug, Clone)]
 pub struct HoldSettings {
@@ -96,8 +105,7 @@ pub struct Holds {
     name: String,
     max_message_bytes: usize,
     longest_hop: Duration,
-    /// The retention alone.
-    bounds: Bounds,
+    longest_hold: Duration,
     in_flight: Arc<InFlight>,
     sends: BatchedSends,
     has_warned: AtomicBool,
@@ -134,10 +142,7 @@ impl Holds {
             name: short_name(queue.url()).to_owned(),
             max_message_bytes: description.max_message_bytes,
             longest_hop: longest_hop(description),
-            bounds: Bounds {
-                retention: Some(description.retention),
-                ..Bounds::default()
-            },
+            longest_hold: longest_hold(description.retention),
             in_flight: InFlight::of(queue, description),
             sends: BatchedSends::start(queue, linger.into(), requests),
             has_warned: AtomicBool::new(false),
@@ -216,10 +221,9 @@ impl Holds {
         }
     }
 
-    /// Whether the queue keeps this copy of a message for so long.
-    pub fn keeps(&self, message: &Message, now: Timestamp, delay: Milliseconds) -> bool {
-        let kept = Milliseconds::from_duration(now.since(message.kept_since));
-        self.bounds.keeps(kept, delay)
+    /// When the queue drops this copy of a message at the earliest, less a margin to receive it in.
+    pub fn expires(&self, message: &Message) -> Timestamp {
+        message.kept_since.plus(self.longest_hold)
     }
 
     /// Notes that a message is held by visibility.

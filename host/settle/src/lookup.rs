@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// The cached value, and when it was looked up.
 #[derive(Debug)]
-pub(super) struct Lookup<T>(Mutex<Option<(T, Instant)>>);
+pub struct Lookup<T>(Mutex<Option<(T, Instant)>>);
 
 impl<T> Default for Lookup<T> {
     fn default() -> Self {
@@ -18,7 +18,7 @@ impl<T> Default for Lookup<T> {
 
 impl<T: Clone> Lookup<T> {
     /// The cached value, if it is younger than `lifetime` returns for it (`None`: it never expires); else the result of `lookup`, for which concurrent callers wait too.
-    pub(super) async fn get(
+    pub async fn get(
         &self,
         lifetime: impl FnOnce(&T) -> Option<Duration>,
         lookup: impl Future<Output = T>,

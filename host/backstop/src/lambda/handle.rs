@@ -1,0 +1,145 @@
+//! Handles one message: record, event, failure, decide; then it waits until it is due, its function is invoked, or it is dead-lettered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use tracing::Span;
+use tracing::field::display;
+
+use super::RetryHandler;
+use super::answer::{Goes, Handled};
+use super::retry_queue::RetryQueue;
+use crate::decision::{Action, Verdict};
+use crate::failure::Failure;
+use crate::policy::Payload;
+use crate::queue::Message;
+use backstop_decider::{Decided, Evaluated};
+use backstop_functions::{Event, InvocationRecord, NoRecord};
+use backstop_queue::dead_letter::is_redriven;
+use backstop_settle::InHand;
+
+/// How long the requests of one message are retried.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl RetryHandler {
+    /// Decides about a message and applies the decision, before `end`.
+    pub(super) async fn handle_one(
+        &self,
+        queue: &RetryQueue,
+        message: &Message,
+        handled: &Handled,
+        end: Instant,
+    ) {
+        let end = end.min(Instant::now() + REQUEST_TIMEOUT);
+        let in_hand = InHand {
+            end: Some(end),
+            ..queue.settler.take(message)
+        };
+        // If these requests fail, the mapping deletes the message, or it is delivered early: both are harmless.
+        let _ = match self.next(queue, &in_hand).await {
+            Goes::Away => {
+                handled.set();
+                let Ok(deleted) = timeout_at(end, in_hand.delete()).await else {
+                    tracing::warn!(
+                        "a message could not be deleted in time: the mapping deletes it"
+                    );
+                    return;
+                };
+                deleted
+            }
+            Goes::Back(timeout) => in_hand.hide(timeout).await,
+        };
+    }
+
+    async fn next(&self, queue: &RetryQueue, in_hand: &InHand<'_>) -> Goes {
+        let message = in_hand.message;
+        if let Some(envelope) = in_hand.early(|_| None) {
+            return in_hand.hop(&envelope).await.into();
+        }
+        let event = match record(message) {
+            Ok(record) => Event::of(record),
+            Err(reason) => return give_up(in_hand, &reason.to_string(), None).await,
+        };
+        Span::current()
+            .record("event", &event.id)
+            .record("attempt", event.next_attempt());
+        let in_hand = InHand {
+            id: &event.id,
+            first_sent: event.first_failed,
+            ..*in_hand
+        };
+        let function = &event.record.function;
+        if !self
+            .options
+            .functions
+            .allows(function, &queue.description.arn)
+        {
+            let reason = format!(
+                "{function} is not one of the functions that may be invoked: if it should be, add it to functions (BACKSTOP_FUNCTIONS)"
+            );
+            return give_up(&in_hand, &reason, None).await;
+        }
+        if is_redriven(message) {
+            tracing::info!("redriven: invoked at once");
+            let next = event.redriven(queue.queue.now());
+            return match self.obstacle(queue, message, &event, &next).await {
+                Some(reason) => give_up(&in_hand, &reason, None).await,
+                None => {
+                    self.invoke(queue, &in_hand, &event, next, None, message.sent)
+                        .await
+                }
+            };
+        }
+        let failure = event.failure(message.attribute_texts());
+        let payload = Arc::new(Payload::new(event.payload()));
+        let by_visibility = event.max_delay(queue.settler.holds.expires(message));
+        let journey = queue.settler.journey(message, by_visibility);
+        let decided = self.decider.decide(failure.clone(), payload, journey).await;
+        self.apply(queue, &in_hand, &event, &failure, &decided)
+            .await
+    }
+
+    /// Applies a decision: an event that is to be retried and is due is invoked.
+    async fn apply(
+        &self,
+        queue: &RetryQueue,
+        in_hand: &InHand<'_>,
+        event: &Event,
+        failure: &Failure,
+        decided: &Decided,
+    ) -> Goes {
+        let mut left = Duration::ZERO;
+        if let Action::Retry { delay } = &decided.decision.action {
+            let with = Some((failure, decided));
+            let next = event.retried(*delay, &decided.policy);
+            if let Some(reason) = self.obstacle(queue, in_hand.message, event, &next).await {
+                return give_up(in_hand, &reason, with).await;
+            }
+            let due = event.due(*delay);
+            left = due.since(queue.queue.now());
+            if left.is_zero() {
+                return self.invoke(queue, in_hand, event, next, with, due).await;
+            }
+        }
+        in_hand.settle(failure, decided, left, None).await.into()
+    }
+}
+
+/// Dead-letters a message for a reason of the handler's own.
+async fn give_up(message: &InHand<'_>, reason: &str, decided: Evaluated<'_>) -> Goes {
+    let error = decided.map(|(failure, _)| display(&failure.error.code));
+    let class = decided.map(|(_, decided)| display(&decided.decision.class));
+    tracing::warn!(error, class, reason, "{}", Verdict::DeadLetter);
+    message.dead_letter(reason, decided).await.into()
+}
+
+fn record(message: &Message) -> Result<InvocationRecord, NoRecord> {
+    let is_of_function = ["RequestID", "ErrorCode"]
+        .iter()
+        .all(|name| message.attributes.contains_key(*name));
+    match InvocationRecord::parse(&message.body, &message.id, message.sent) {
+        Err(NoRecord::Shape(_)) if is_of_function => Err(NoRecord::DeadLetterConfig),
+        parsed => parsed,
+    }
+}

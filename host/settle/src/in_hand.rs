@@ -1,0 +1,230 @@
+//! A message that is to be settled, and the steps that settle it.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use tracing::field::display;
+
+use crate::dead_letter::{Cause, dead_letter};
+use crate::decision::{Action, DecidedBy, Decision, Hold};
+use crate::failure::{Failure, Milliseconds, Timestamp};
+use crate::hold;
+use crate::queue::{Message, MessageEnvelope, QueueError, SubmitError, VisibilityTimeout};
+use crate::settler::{REQUEST_TIMEOUT, Settled, Settler};
+use backstop_decider::{Decided, Evaluated};
+
+/// A message that is to be settled.
+#[derive(Clone, Copy)]
+pub struct InHand<'a> {
+    /// Settles the messages of its queue.
+    pub settler: &'a Settler,
+    /// The message.
+    pub message: &'a Message,
+    /// Identifies it in all of its attempts.
+    pub id: &'a str,
+    /// When it was first sent or, if that is unknown, when its first attempt failed.
+    pub first_sent: Timestamp,
+    /// When its requests end, if they must. Without, each is retried for [`REQUEST_TIMEOUT`].
+    pub end: Option<Instant>,
+}
+
+impl Settler {
+    /// A message that is known by its own id.
+    pub fn take<'a>(&'a self, message: &'a Message) -> InHand<'a> {
+        InHand {
+            settler: self,
+            message,
+            id: &message.id,
+            first_sent: message.sent,
+            end: None,
+        }
+    }
+}
+
+impl InHand<'_> {
+    /// Applies a decision. The next attempt is due after `left`. `attempts` are those that failed, if this failure was no attempt.
+    pub async fn settle(
+        &self,
+        failure: &Failure,
+        decided: &Decided,
+        left: Duration,
+        attempts: Option<u32>,
+    ) -> Settled {
+        let decision = &decided.decision;
+        log(failure, decision, left);
+        match &decision.action {
+            Action::Discard { .. } => Settled::Discarded,
+            Action::DeadLetter { reason } => {
+                self.dead_letter(reason, Some((failure, decided))).await
+            }
+            Action::Retry { delay } => match decision.hold {
+                Hold::Visibility => {
+                    if let DecidedBy::Shortened(_) = decision.decided_by {
+                        self.settler.holds.shortened(self.message);
+                    }
+                    self.waits(left)
+                }
+                Hold::Resend => {
+                    let envelope = hold::after(self.message, failure, *delay, decided);
+                    let envelope = match attempts {
+                        Some(before) => envelope.without_attempt(before, failure.previous_delay),
+                        None => envelope,
+                    };
+                    self.resend(envelope, Some((failure, decided))).await
+                }
+            },
+        }
+    }
+
+    /// The envelope of a message that comes before its envelope says that it is due. A wake may have made it due earlier, at the time that `woken` returns.
+    pub fn early(
+        &self,
+        woken: impl FnOnce(&MessageEnvelope) -> Option<Timestamp>,
+    ) -> Option<MessageEnvelope> {
+        let now = self.settler.queue.now();
+        let envelope = self.message.envelope.as_deref()?;
+        envelope.early_by(now)?;
+        let envelope = match woken(envelope) {
+            Some(due) => envelope.woken(due),
+            None => envelope.clone(),
+        };
+        envelope.early_by(now).map(|_| envelope)
+    }
+
+    /// Sends a message again that comes early, because SQS delays a message for 15 minutes at most. On a queue whose messages are not sent again, one whose envelope no key verifies is held by visibility.
+    pub async fn hop(&self, envelope: &MessageEnvelope) -> Settled {
+        let left = envelope.due.since(self.settler.queue.now());
+        tracing::debug!(hops = envelope.hops, left = %Milliseconds::from_duration(left), "hop");
+        if envelope.is_verified || self.settler.holds.sends_again() {
+            self.resend(envelope.hopped(), None).await
+        } else {
+            self.waits(left)
+        }
+    }
+
+    /// Sends the message again. If it can't be sent it is held by visibility, or dead-lettered if its queue would drop it meanwhile.
+    async fn resend(&self, envelope: MessageEnvelope, decided: Evaluated<'_>) -> Settled {
+        let Settler { queue, holds, .. } = self.settler;
+        let since = Instant::now();
+        let sent = holds.send_again(self.message, &envelope, queue.now(), self.until());
+        let error = match self.in_time(sent).await {
+            Ok(hop) => {
+                return Settled::SentAgain {
+                    envelope: Box::new(envelope),
+                    since,
+                    hop,
+                };
+            }
+            Err(error) => error,
+        };
+        // The send may have been retried for a while.
+        let now = queue.now();
+        let left = envelope.due.since(now);
+        let hidden = left.min(self.message.max_delay().as_duration());
+        if now.plus(hidden) >= holds.expires(self.message) {
+            tracing::error!(%error, "a message could not be sent again before its queue would drop it: it is dead-lettered");
+            return self.dead_letter(&hold::unsendable(&error), decided).await;
+        }
+        tracing::warn!(%error, "a message could not be sent again: it is held by visibility");
+        self.waits(left)
+    }
+
+    /// Counts a message as held by visibility, for as long as SQS allows.
+    fn waits(&self, left: Duration) -> Settled {
+        self.settler.holds.hidden();
+        Settled::Waits(self.hidden_for(left))
+    }
+
+    /// How long it can be hidden, of the time that is left.
+    pub fn hidden_for(&self, left: Duration) -> VisibilityTimeout {
+        VisibilityTimeout::rounded_up(left.min(self.message.max_delay().as_duration()))
+    }
+
+    /// Sends its dead letter.
+    pub async fn dead_letter(&self, reason: &str, decided: Evaluated<'_>) -> Settled {
+        let cause = Cause {
+            reason,
+            id: self.id,
+            first_sent: self.first_sent,
+            source: &self.settler.source,
+            decided,
+        };
+        let class = cause.class();
+        let queue = match self.settler.dead_letter_queues.of(class.as_deref()).await {
+            Ok(Some(queue)) => queue,
+            Ok(None) => {
+                tracing::error!(
+                    reason,
+                    "there is no dead-letter queue: the message stays in its queue; set dead-letter-queue, or give the queue a redrive policy"
+                );
+                return Settled::NoDeadLetterQueue;
+            }
+            Err(error) => {
+                tracing::error!(reason, %error, "the dead-letter queue can't be reached: the message stays in its queue and is tried again later");
+                return Settled::NoDeadLetterQueue;
+            }
+        };
+        let letter = dead_letter(self.message, &cause, &queue.description);
+        match queue.send(letter.clone(), self.until()).await {
+            Ok(()) => Settled::DeadLettered,
+            Err(error) => {
+                tracing::error!(%error, "the dead-letter queue does not accept a message: it stays in its queue and is sent again later");
+                Settled::Refused(letter, queue)
+            }
+        }
+    }
+
+    /// Deletes the message.
+    pub async fn delete(&self) -> Result<(), SubmitError> {
+        let handle = &self.message.receipt_handle;
+        let delete = self.settler.requests.delete(handle, self.until());
+        delete.await.inspect_err(|error| {
+            tracing::warn!(%error, "a message could not be deleted: it may be delivered again");
+        })
+    }
+
+    /// Makes the message invisible for this long from now.
+    pub async fn hide(&self, timeout: VisibilityTimeout) -> Result<(), SubmitError> {
+        let (requests, handle) = (&self.settler.requests, &self.message.receipt_handle);
+        let change = requests.change_visibility(handle, timeout, self.until());
+        change.await.inspect_err(|error| {
+            tracing::warn!(%error, "a message could not be delayed: it is delivered again when its visibility timeout ends");
+        })
+    }
+
+    fn until(&self) -> Instant {
+        self.end.unwrap_or_else(|| Instant::now() + REQUEST_TIMEOUT)
+    }
+
+    /// The result of a request whose answer is not awaited for longer than the message has time.
+    async fn in_time<T>(
+        &self,
+        request: impl Future<Output = Result<T, SubmitError>>,
+    ) -> Result<T, SubmitError> {
+        let Some(end) = self.end else {
+            return request.await;
+        };
+        timeout_at(end, request).await.unwrap_or_else(|_| {
+            let error = QueueError::new("request", "timeout", "no answer in time");
+            Err(SubmitError::Request(error))
+        })
+    }
+}
+
+fn log(failure: &Failure, decision: &Decision, left: Duration) {
+    let (error, class) = (&failure.error.code, &decision.class);
+    let (verdict, by) = (decision.action.verdict(), decision.decided_by.as_str());
+    match &decision.action {
+        Action::Retry { delay } => {
+            let is_part = left < delay.as_duration();
+            let left = is_part.then(|| display(Milliseconds::from_duration(left)));
+            let hold = decision.hold.as_str();
+            // The one that is taken; the record has the one that was decided.
+            let delay = delay.whole_seconds();
+            tracing::info!(%error, %class, %delay, left, hold, by, "{verdict}");
+        }
+        Action::DeadLetter { reason } | Action::Discard { reason } => {
+            tracing::warn!(%error, %class, reason, by, "{verdict}");
+        }
+    }
+}
