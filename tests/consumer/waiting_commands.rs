@@ -303,7 +303,10 @@ async fn a_wake_needs_a_filter_and_a_queue_that_is_served() {
     let (code, _, error) = machine.run(&["wake", &machine.name]).await;
     assert_eq!(code, 2);
     // Waking everything is one way among others.
-    assert!(error.contains("<--code <PATTERN>|--class <PATTERN>|"), "{error}");
+    assert!(
+        error.contains("<--code <PATTERN>|--class <PATTERN>|"),
+        "{error}"
+    );
     let both = ["wake", &machine.name, "--code", "x", "--class", "transient"];
     assert_eq!(machine.run(&both).await.0, 0);
     let (code, _, error) = machine.run(&[&both[..], &["--all"]].concat()).await;

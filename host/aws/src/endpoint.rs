@@ -12,22 +12,9 @@ use backstop_core::network;
 use backstop_core::text::chain;
 use url::Host;
 
+use crate::meaning::{BAD_ENDPOINT, NO_CREDENTIALS, NO_REGION, is_configuration_error};
 use crate::queue_url::{AWS_DOMAINS, region_of};
 use crate::{Meaning, http_url, parse_endpoint};
-
-/// No credentials were found, or the configured ones can't be loaded.
-pub const NO_CREDENTIALS: &str = "MissingCredentials";
-
-/// No region is set.
-pub const NO_REGION: &str = "MissingRegion";
-
-/// The endpoint is not a valid URL.
-pub const BAD_ENDPOINT: &str = "InvalidEndpoint";
-
-/// Whether a code means that this host can't send any request to AWS. No message is the cause, and every other request would fail too.
-pub fn is_configuration_error(code: &str) -> bool {
-    [NO_CREDENTIALS, NO_REGION, BAD_ENDPOINT].contains(&code)
-}
 
 /// The destination of requests to a service, as configured.
 #[derive(Debug, Clone)]

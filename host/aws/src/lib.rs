@@ -7,11 +7,8 @@ mod response_limit;
 mod service_time;
 mod url;
 
-pub use endpoint::{
-    BAD_ENDPOINT, Endpoint, FailedRequest, NO_CREDENTIALS, NO_REGION, NoResponse,
-    is_configuration_error,
-};
-pub use meaning::Meaning;
+pub use endpoint::{Endpoint, FailedRequest, NoResponse};
+pub use meaning::{BAD_ENDPOINT, Meaning, NO_CREDENTIALS, NO_REGION, is_configuration_error};
 pub use queue_url::{queue_identity, queue_region};
 pub use response_limit::ResponseLimit;
 pub use service_time::{Answered, ServiceTime};

@@ -2,7 +2,19 @@
 
 use backstop_backoff::{CODES, Class};
 
-use crate::is_configuration_error;
+/// No credentials were found, or the configured ones can't be loaded.
+pub const NO_CREDENTIALS: &str = "MissingCredentials";
+
+/// No region is set.
+pub const NO_REGION: &str = "MissingRegion";
+
+/// The endpoint is not a valid URL.
+pub const BAD_ENDPOINT: &str = "InvalidEndpoint";
+
+/// Whether a code means that this host can't send any request to AWS. No message is the cause, and every other request would fail too.
+pub fn is_configuration_error(code: &str) -> bool {
+    [NO_CREDENTIALS, NO_REGION, BAD_ENDPOINT].contains(&code)
+}
 
 /// What an error means. None of these but [`Unknown`](Meaning::Unknown) leaves open whether the service has carried out the request: it has not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! Why a command fails. [`exit`](crate::exit) has the exit code of every failure, and the list of the errors of other crates.
+//! Why a command fails. `causes` has the exit code of every failure, and the list of the errors of other crates.
 
 use std::error::Error;
 use std::fmt::Display;

@@ -2,6 +2,7 @@
 //!
 //! `run`, `demo`, `deliver`, `doctor`, `why` and `policy` are the commands: their flags, and what they print. A command returns a [`error::CommandError`], which [`exit`] maps to the documented exit codes. [`terminal`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
 
+mod causes;
 mod deliver;
 mod demo;
 mod dlq;
@@ -101,10 +102,10 @@ fn command_line() -> ExitCode {
     let ended = log::start(cli.log_format, cli.verbose, quiet)
         .context("can't start the thread that writes the log")
         .and_then(|()| run(cli.command));
-    let printed = terminal::output::finish().map_err(|error| exit::report(&error.into()));
+    let printed = terminal::output::finish().map_err(|error| causes::report(&error.into()));
     let code = match ended {
         Ok(()) => printed.err().unwrap_or(Exit::Success.into()),
-        Err(error) => exit::report(&error),
+        Err(error) => causes::report(&error),
     };
     log::flush();
     code
@@ -132,7 +133,7 @@ fn print(parsed: &clap::Error) -> ExitCode {
     match parsed.print() {
         Err(error) if !parsed.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
             let failed: Result<()> = Err(error).context("can't write to standard output");
-            failed.map_or_else(|error| exit::report(&error), |()| Exit::Success.into())
+            failed.map_or_else(|error| causes::report(&error), |()| Exit::Success.into())
         }
         Ok(()) | Err(_) => {
             u8::try_from(parsed.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)

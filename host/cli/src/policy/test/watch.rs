@@ -11,8 +11,8 @@ use notify_debouncer_full::{DebounceEventResult, new_debouncer};
 
 use super::args::Args;
 use super::target::Target;
+use crate::causes;
 use crate::error::{CommandError, Context, Result};
-use crate::exit;
 use crate::policy::folder_of;
 use crate::terminal::{eprintln, output};
 
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, test: impl Fn() -> Result<()>) -> Result<()> {
             // A failed test was printed with its outcome.
             Ok(()) | Err(CommandError::TestsFailed { .. }) => {}
             Err(error) => {
-                exit::report(&error);
+                causes::report(&error);
             }
         }
         if output::has_failed() {

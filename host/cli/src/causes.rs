@@ -1,0 +1,244 @@
+//! The exit code of every error, and how it is shown.
+
+use std::process::ExitCode;
+
+use backstop::error::{AssemblyError, Faults, LoadError, QueueFault};
+use backstop::internal::admin::{ClientError, TokenError};
+use backstop::queue::{EntryError, QueueError};
+use backstop::{ConfigError, StartError};
+use backstop_core::text::{chain, harmless, one_line};
+use backstop_dead_letters::redrive::RedriveError;
+use backstop_deliver::OpenError;
+use backstop_engine::{CompileError, SandboxError};
+use backstop_versions::{
+    BucketError, KeyError, PackageError, PolicyError, RegistryError, SignatureError, SigningError,
+    SourceError, StoreError, WatchError,
+};
+use backstop_workbench::chart::ChartError;
+use backstop_workbench::replay::ReadError;
+use backstop_workbench::scenario::ScenarioError;
+use backstop_workbench::simulate::contention::contender::BaselineError;
+use backstop_workbench::{BuildError, NewError, ProjectError, ToolError};
+
+use crate::error::CommandError;
+use crate::exit::{Exit, Lines};
+use crate::log;
+use crate::terminal::output::OutputError;
+use crate::terminal::style::RED;
+
+/// The errors of other crates that a command returns: the exit code of each, and whose line breaks its text can have.
+macro_rules! causes {
+    ($($error:ty => $exit:expr, $lines:ident;)*) => {$(
+        impl From<$error> for CommandError {
+            fn from(error: $error) -> Self {
+                let exit: fn(&$error) -> Exit = $exit;
+                Self::Cause {
+                    exit: exit(&error),
+                    lines: Lines::$lines,
+                    error: Box::new(error),
+                }
+            }
+        }
+    )*};
+}
+
+causes! {
+    BaselineError => |_| Exit::Usage, Ours;
+    ClientError => of_client, Foreign;
+
+    ConfigError => |_| Exit::Config, Ours;
+    KeyError => |_| Exit::Config, Ours;
+    ReadError => |_| Exit::Config, Ours;
+    ScenarioError => |_| Exit::Config, Ours;
+    SigningError => |_| Exit::Config, Ours;
+    TokenError => |_| Exit::Config, Ours;
+
+    BuildError => |_| Exit::Policy, Ours;
+    CompileError => |_| Exit::Policy, Ours;
+    PackageError => |_| Exit::Policy, Ours;
+    PolicyError => of_policy, Ours;
+    ProjectError => |_| Exit::Policy, Ours;
+    SignatureError => |_| Exit::Policy, Foreign;
+    SourceError => of_source, Foreign;
+    ToolError => |_| Exit::Policy, Ours;
+
+    BucketError => of_bucket, Foreign;
+    OpenError => |_| Exit::Queue, Foreign;
+    RedriveError => of_redrive, Foreign;
+    RegistryError => of_registry, Foreign;
+    StartError => of_start, Ours;
+
+    ChartError => |_| Exit::Unexpected, Ours;
+    EntryError => |_| Exit::Unexpected, Foreign;
+    Faults => |_| Exit::Unexpected, Ours;
+    NewError => |_| Exit::Unexpected, Ours;
+    OutputError => |_| Exit::Unexpected, Ours;
+    QueueError => |_| Exit::Unexpected, Foreign;
+    SandboxError => |_| Exit::Unexpected, Ours;
+    StoreError => |_| Exit::Unexpected, Ours;
+    WatchError => |_| Exit::Unexpected, Ours;
+    csv::Error => |_| Exit::Unexpected, Ours;
+    notify::Error => |_| Exit::Unexpected, Ours;
+    quick_junit::SerializeError => |_| Exit::Unexpected, Ours;
+    serde_json::Error => |_| Exit::Unexpected, Foreign;
+    std::io::Error => |_| Exit::Unexpected, Ours;
+    tokio::task::JoinError => |_| Exit::Unexpected, Ours;
+}
+
+impl CommandError {
+    fn exit(&self) -> (Exit, Lines) {
+        match self {
+            Self::During { cause, .. } => cause.exit(),
+            Self::Cause { exit, lines, .. } => (*exit, *lines),
+            Self::Usage(_) => (Exit::Usage, Lines::Ours),
+            Self::Input { .. } => (Exit::Config, Lines::Ours),
+            Self::BrokenPolicy(_) | Self::InvalidSettings(_) | Self::RollbackRefused { .. } => {
+                (Exit::Policy, Lines::Foreign)
+            }
+            Self::NoHost(_) => (Exit::Queue, Lines::Ours),
+            Self::DeadLetters(_) | Self::DeliveryRefused { .. } => (Exit::Queue, Lines::Foreign),
+            Self::ProblemsFound { .. } | Self::WarningsFound { .. } => {
+                (Exit::ProblemsFound, Lines::Ours)
+            }
+            Self::TestsFailed { .. } => (Exit::TestsFailed, Lines::Ours),
+            Self::DecisionsDiffer { .. } | Self::NewlyBroken { .. } => {
+                (Exit::Differences, Lines::Ours)
+            }
+            Self::Undelivered { .. } | Self::NotMoved(_) => (Exit::Undelivered, Lines::Foreign),
+            Self::Interrupted(_) => (Exit::Interrupted, Lines::Ours),
+            Self::Failed(_) => (Exit::Unexpected, Lines::Ours),
+        }
+    }
+}
+
+fn of_client(error: &ClientError) -> Exit {
+    if matches!(error, ClientError::Url { .. }) {
+        Exit::Usage
+    } else {
+        Exit::Queue
+    }
+}
+
+fn of_redrive(error: &RedriveError) -> Exit {
+    match error {
+        RedriveError::NoTarget { .. }
+        | RedriveError::Itself { .. }
+        | RedriveError::OtherQueue { .. }
+        | RedriveError::Unsettled { .. }
+        | RedriveError::NoRun { .. } => Exit::Usage,
+        RedriveError::Queue(_)
+        | RedriveError::Read(_)
+        | RedriveError::OwnRedrive { .. }
+        | RedriveError::Target { .. }
+        | RedriveError::Unusable { .. }
+        | RedriveError::Active { .. } => Exit::Queue,
+        RedriveError::Io(_) | RedriveError::Editor(_) => Exit::Unexpected,
+    }
+}
+
+/// Several queues may be faulty: the first one's fault gives the code.
+fn of_start(error: &StartError) -> Exit {
+    match error {
+        StartError::Queues(faults) => match faults.first() {
+            Some((_, QueueFault::Policy(error))) => of_load(error),
+            Some((_, QueueFault::Http(_))) => Exit::Config,
+            Some((_, QueueFault::Consumer(_))) | None => Exit::Queue,
+        },
+        StartError::Assembly(AssemblyError::Store(_) | AssemblyError::Records(_))
+        | StartError::Metrics(_)
+        | StartError::Admin(_) => Exit::Config,
+        StartError::Assembly(AssemblyError::Sandbox(_)) | StartError::Watch(_) => Exit::Unexpected,
+    }
+}
+
+fn of_load(error: &LoadError) -> Exit {
+    match error {
+        LoadError::Policy(error) => of_policy(error),
+        LoadError::Scenarios(_) => Exit::Config,
+    }
+}
+
+fn of_policy(error: &PolicyError) -> Exit {
+    match error {
+        PolicyError::Source(error) => of_source(error),
+        PolicyError::Signature { .. }
+        | PolicyError::Component { .. }
+        | PolicyError::Role(_)
+        | PolicyError::Probe { .. }
+        | PolicyError::Remembered { .. }
+        | PolicyError::Panicked { .. }
+        | PolicyError::RolledBack { .. }
+        | PolicyError::Scenarios { .. } => Exit::Policy,
+    }
+}
+
+fn of_source(error: &SourceError) -> Exit {
+    match error {
+        SourceError::Registry { cause, .. } => of_registry(cause),
+        SourceError::Bucket { cause, .. } => of_bucket(cause),
+        SourceError::Unknown { .. }
+        | SourceError::Name { .. }
+        | SourceError::Unreadable { .. }
+        | SourceError::Missing { .. }
+        | SourceError::Empty { .. }
+        | SourceError::TooLarge { .. }
+        | SourceError::Pin { .. }
+        | SourceError::Asking { .. } => Exit::Policy,
+        SourceError::Unsupported { .. } | SourceError::Slow { .. } => Exit::Queue,
+    }
+}
+
+fn of_bucket(error: &BucketError) -> Exit {
+    match error {
+        BucketError::TooLarge { .. } => Exit::Policy,
+        BucketError::Unreachable { .. }
+        | BucketError::NotFound { .. }
+        | BucketError::Denied { .. }
+        | BucketError::Refused { .. } => Exit::Queue,
+    }
+}
+
+fn of_registry(error: &RegistryError) -> Exit {
+    match error {
+        RegistryError::Unfit { .. }
+        | RegistryError::TooLarge { .. }
+        | RegistryError::Changed { .. } => Exit::Policy,
+        RegistryError::Unreachable { .. }
+        | RegistryError::Plain { .. }
+        | RegistryError::Untrusted { .. }
+        | RegistryError::NotFound { .. }
+        | RegistryError::Denied { .. }
+        | RegistryError::Refused { .. } => Exit::Queue,
+    }
+}
+
+/// Writes the error and all of its causes to stderr. Returns its exit code.
+pub(super) fn report(error: &CommandError) -> ExitCode {
+    let (exit, lines) = error.exit();
+    let text = chain(error);
+    let text = match lines {
+        Lines::Ours => harmless(&text),
+        Lines::Foreign => one_line(&text),
+    };
+    log::write(&format!("{RED}error:{RED:#} {text}\n"));
+    exit.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Context, Result};
+
+    #[test]
+    fn the_code_is_that_of_the_cause_whatever_the_command_was_doing() {
+        let unknown = SourceError::Unknown {
+            name: "odd".to_owned(),
+        };
+        let error: Result<()> = Err(unknown).context("can't sign odd").context("odd");
+        let error = error.unwrap_err();
+        assert_eq!(error.exit().0, Exit::Policy);
+        assert!(chain(&error).starts_with("odd: can't sign odd: there is no built-in policy"));
+        let other: Result<()> = Err(std::io::Error::other("full")).context("can't write");
+        assert_eq!(other.unwrap_err().exit().0, Exit::Unexpected);
+    }
+}
