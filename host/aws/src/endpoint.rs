@@ -12,7 +12,7 @@ use backstop_core::network;
 use backstop_core::text::chain;
 use url::Host;
 
-use crate::meaning::{BAD_ENDPOINT, NO_CREDENTIALS, NO_REGION, is_configuration_error};
+use crate::meaning::{BAD_ENDPOINT, NO_CODE, NO_CREDENTIALS, NO_REGION, is_configuration_error};
 use crate::queue_url::{AWS_DOMAINS, region_of};
 use crate::{Meaning, http_url, parse_endpoint};
 
@@ -116,7 +116,7 @@ impl Endpoint {
                 meaning,
             };
         }
-        let code = error.code().unwrap_or("UnknownError");
+        let code = error.code().unwrap_or(NO_CODE);
         let status = error.raw_response().map(|it| it.status().as_u16());
         FailedRequest {
             code: code.to_owned(),

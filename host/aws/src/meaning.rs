@@ -8,6 +8,9 @@ pub const NO_CREDENTIALS: &str = "MissingCredentials";
 /// No region is set.
 pub const NO_REGION: &str = "MissingRegion";
 
+/// The response has no code.
+pub(crate) const NO_CODE: &str = "UnknownError";
+
 /// The endpoint is not a valid URL.
 pub const BAD_ENDPOINT: &str = "InvalidEndpoint";
 
@@ -111,12 +114,22 @@ impl Meaning {
         Self::of_code(code).unwrap_or(match status {
             Some(429 | 509) => Throttled,
             Some(400 | 408 | 425 | 431) => Failed,
+            // Not of the service, but of what stands before it.
+            Some(401..=499) if code == NO_CODE => Unknown,
             Some(401) => Unauthenticated,
             Some(403) => Denied,
             Some(404) => Missing,
             Some(402..=499) => Refused,
             _ => Unknown,
         })
+    }
+
+    /// The meaning of an error of an invocation. Lambda answers 400 to what is wrong with the request itself.
+    pub fn of_invocation(code: &str, status: Option<u16>) -> Self {
+        match Self::of_code(code) {
+            None if status == Some(400) => Refused,
+            _ => Self::of(code, status),
+        }
     }
 
     /// The meaning of a code; `None` of an unknown one.

@@ -31,7 +31,7 @@ fn each_code_means_what_its_service_documents() {
         // Requests without a usable response.
         (
             Unknown,
-            "ETIMEDOUT 0, ECONNRESET 0, EPROTO 0, UnknownError 0, Unheard 500, Unheard 503",
+            "ETIMEDOUT 0, ECONNRESET 0, EPROTO 0, UnknownError 0, UnknownError 404, Unheard 500, Unheard 503",
         ),
         (
             Unknown,
@@ -140,6 +140,22 @@ fn each_code_means_what_its_service_documents() {
             let status = status.parse().ok().filter(|status| *status > 0);
             assert_eq!(Meaning::of(code, status), meaning, "{row}");
         }
+    }
+}
+
+#[test]
+fn an_unknown_error_of_an_invocation_is_about_its_event_if_its_status_is_400() {
+    for (code, status, expected) in [
+        ("Unheard", 400, Refused),
+        ("Unheard", 403, Denied),
+        ("Unheard", 500, Unknown),
+        ("ThrottlingException", 400, Throttled),
+    ] {
+        assert_eq!(
+            Meaning::of_invocation(code, Some(status)),
+            expected,
+            "{code} {status}"
+        );
     }
 }
 

@@ -129,3 +129,18 @@ async fn a_batch_goes_on_no_longer_than_it_may() {
     assert!(all[0].is_uncertain);
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_entry_that_makes_its_queue_refuse_the_whole_batch_fails_alone() {
+    let request = |entries: Vec<u32>| async move {
+        if entries.contains(&2) {
+            Err(failed("InvalidMessageContents"))
+        } else {
+            Ok(entries.into_iter().map(Ok).collect())
+        }
+    };
+    let all = RETRY.batch(&[0, 1, 2, 3], || true, request).await;
+    let results: Vec<_> = all.into_iter().map(|it| it.result).collect();
+    let refused = Err(failed("InvalidMessageContents").into());
+    assert_eq!(results, [Ok(0), Ok(1), refused, Ok(3)]);
+}

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::field::display;
 
 use crate::dead_letter::{Cause, dead_letter};
-use crate::decision::{Action, DecidedBy, Decision, Hold};
+use crate::decision::{Action, Decision, Hold};
 use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::hold;
 use crate::queue::{Message, MessageEnvelope, QueueError, SubmitError, VisibilityTimeout};
@@ -58,12 +58,7 @@ impl InHand<'_> {
                 self.dead_letter(reason, Some((failure, decided))).await
             }
             Action::Retry { delay } => match decision.hold {
-                Hold::Visibility => {
-                    if let DecidedBy::Shortened(_) = decision.decided_by {
-                        self.settler.holds.shortened(self.message);
-                    }
-                    self.waits(left)
-                }
+                Hold::Visibility => self.waits(left),
                 Hold::Resend => {
                     let envelope = hold::after(self.message, failure, *delay, decided);
                     let envelope = match attempts {
@@ -121,7 +116,7 @@ impl InHand<'_> {
         let now = queue.now();
         let left = envelope.due.since(now);
         let hidden = left.min(self.message.max_delay().as_duration());
-        if now.plus(hidden) >= holds.expires(self.message) {
+        if !holds.keeps(self.message, now, hidden) {
             tracing::error!(%error, "a message could not be sent again before its queue would drop it: it is dead-lettered");
             return self.dead_letter(&hold::unsendable(&error), decided).await;
         }
@@ -188,7 +183,13 @@ impl InHand<'_> {
         let (requests, handle) = (&self.settler.requests, &self.message.receipt_handle);
         let change = requests.change_visibility(handle, timeout, self.until());
         change.await.inspect_err(|error| {
-            tracing::warn!(%error, "a message could not be delayed: it is delivered again when its visibility timeout ends");
+            let is_early =
+                matches!(error, SubmitError::Entry(it) if it.message.contains("beyond the limit"));
+            if is_early {
+                tracing::debug!(%error, "the message is delivered early");
+            } else {
+                tracing::warn!(%error, "a message could not be delayed: it is delivered again when its visibility timeout ends");
+            }
         })
     }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::heartbeat::Heartbeat;
 use super::requests::{delete, postpone};
 use super::{Shared, held};
-use crate::decision::{Action, DecidedBy};
+use crate::decision::{Action, DecidedBy, Hold};
 use crate::failure::Failure;
 use crate::queue::{Message, MessageEnvelope, VisibilityTimeout};
 use backstop_decider::{Decided, Evaluated};
@@ -43,6 +43,11 @@ pub(super) async fn apply(
         } else {
             shared.history.waits(message, *delay);
         }
+    }
+    if let (DecidedBy::Shortened(_), Hold::Visibility) =
+        (&decided.decision.decided_by, decided.decision.hold)
+    {
+        shared.settler.holds.shortened(message);
     }
     let in_hand = shared.settler.take(message);
     let settled = in_hand.settle(failure, decided, left, before).await;

@@ -24,17 +24,18 @@ pub(super) enum Refused {
 
 /// What to do about this error of an invocation. `tries` counts from 1, `random` is in [0, 1).
 pub(super) fn refused(error: &Error, tries: u32, random: f64) -> Refused {
-    let (backoff, refused): (_, fn(_) -> _) = match Meaning::of(&error.code, error.status) {
-        Meaning::Denied | Meaning::NotConfigured => (SLOW_BACKOFF, Refused::Denied),
-        Meaning::FailedForLong => (SLOW_BACKOFF, Refused::Transient),
-        // Credentials are renewed.
-        Meaning::Unauthenticated
-        | Meaning::Throttled
-        | Meaning::NotSent
-        | Meaning::Failed
-        | Meaning::Unknown => (BACKOFF, Refused::Transient),
-        Meaning::Missing | Meaning::Unusable | Meaning::Refused => return Refused::Permanent,
-    };
+    let (backoff, refused): (_, fn(_) -> _) =
+        match Meaning::of_invocation(&error.code, error.status) {
+            Meaning::Denied | Meaning::NotConfigured => (SLOW_BACKOFF, Refused::Denied),
+            Meaning::FailedForLong => (SLOW_BACKOFF, Refused::Transient),
+            // Credentials are renewed.
+            Meaning::Unauthenticated
+            | Meaning::Throttled
+            | Meaning::NotSent
+            | Meaning::Failed
+            | Meaning::Unknown => (BACKOFF, Refused::Transient),
+            Meaning::Missing | Meaning::Unusable | Meaning::Refused => return Refused::Permanent,
+        };
     let delay = Milliseconds::from_duration(backoff.wait(tries, random));
     refused(delay.max(error.retry_after.unwrap_or_default()))
 }
@@ -82,6 +83,7 @@ mod tests {
             "AccessDeniedException 403",
             "EC2AccessDeniedException 502",
             "KMSAccessDeniedException 502",
+            "Unheard 403",
             "MissingCredentials 0",
             "MissingRegion 0",
             "InvalidEndpoint 0",
@@ -112,6 +114,7 @@ mod tests {
             "RequestTooLargeException 413",
             "RequestEntityTooLargeException 413",
             "UnsupportedMediaTypeException 415",
+            "Unheard 400",
         ];
         let when = |row: &str| {
             let (code, status) = row.split_once(' ').unwrap();

@@ -128,16 +128,16 @@ impl Bounds {
     }
 
     /// Whether the queue, which has kept a message for `kept`, keeps it for `delay` more.
-    pub fn keeps(&self, kept: Milliseconds, delay: Milliseconds) -> bool {
-        let next = kept.0.saturating_add(delay.0);
+    fn keeps(&self, kept: Milliseconds, delay: Milliseconds) -> bool {
         self.retention
-            .is_none_or(|retention| next < retention.0.saturating_sub(retention_margin(retention)))
+            .is_none_or(|retention| is_kept(retention, kept, delay))
     }
 }
 
-/// The part of the retention that is reserved to receive the next attempt, in milliseconds: five minutes, or a tenth of the retention if that is less.
-fn retention_margin(retention: Milliseconds) -> u32 {
-    (retention.0 / 10).min(5 * 60_000)
+/// Whether a queue with this retention, which has kept a message for `kept`, keeps it for `delay` more. A part of the retention is reserved to receive the next attempt: five minutes, or a tenth of the retention if that is less.
+pub fn is_kept(retention: Milliseconds, kept: Milliseconds, delay: Milliseconds) -> bool {
+    let margin = (retention.0 / 10).min(5 * 60_000);
+    kept.0.saturating_add(delay.0) < retention.0.saturating_sub(margin)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use crate::failure::Failure;
 pub use answer::{
     Action, Answer, CLASS_BYTES, ErrorClass, InvalidAnswer, LONGEST_DELAY, REASON_BYTES, Verdict,
 };
-pub use bounds::Bounds;
+pub use bounds::{Bounds, is_kept};
 pub use decided_by::{DecidedBy, Decision, FallbackCause, FallbackKind};
 pub use hold::{Hold, Reach, Resend};
 

@@ -103,7 +103,7 @@ async fn invoke_one(
     stop: &CancellationToken,
 ) -> (Sent, bool) {
     let mut is_uncertain = false;
-    let meaning = |error: &Error| Meaning::of(&error.code, error.status);
+    let meaning = |error: &Error| Meaning::of_invocation(&error.code, error.status);
     let request = || api.queue_event(function, event.to_owned());
     let result = PATIENT.request(request, |error| {
         is_uncertain |= meaning(error) == Meaning::Unknown;

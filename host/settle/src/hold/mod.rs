@@ -14,7 +14,7 @@ use metrics::Counter;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::decision::{Hold, Reach, Resend};
+use crate::decision::{Hold, Reach, Resend, is_kept};
 use crate::failure::{Milliseconds, Timestamp};
 use crate::queue::{
     BatchedSends, Description, LONGEST_SEND_DELAY, Message, MessageEnvelope, Queue, QueueError,
@@ -105,7 +105,7 @@ pub struct Holds {
     name: String,
     max_message_bytes: usize,
     longest_hop: Duration,
-    longest_hold: Duration,
+    retention: Milliseconds,
     in_flight: Arc<InFlight>,
     sends: BatchedSends,
     has_warned: AtomicBool,
@@ -142,7 +142,7 @@ impl Holds {
             name: short_name(queue.url()).to_owned(),
             max_message_bytes: description.max_message_bytes,
             longest_hop: longest_hop(description),
-            longest_hold: longest_hold(description.retention),
+            retention: description.retention,
             in_flight: InFlight::of(queue, description),
             sends: BatchedSends::start(queue, linger.into(), requests),
             has_warned: AtomicBool::new(false),
@@ -223,7 +223,13 @@ impl Holds {
 
     /// When the queue drops this copy of a message at the earliest, less a margin to receive it in.
     pub fn expires(&self, message: &Message) -> Timestamp {
-        message.kept_since.plus(self.longest_hold)
+        message.kept_since.plus(longest_hold(self.retention))
+    }
+
+    /// Whether the queue keeps this copy of a message for so long, by the rule of the decision.
+    pub(crate) fn keeps(&self, message: &Message, now: Timestamp, hidden: Duration) -> bool {
+        let kept = Milliseconds::from_duration(now.since(message.kept_since));
+        is_kept(self.retention, kept, Milliseconds::from_duration(hidden))
     }
 
     /// Notes that a message is held by visibility.

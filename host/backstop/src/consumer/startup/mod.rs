@@ -334,8 +334,12 @@ async fn describe(queue: &dyn Queue) -> Result<Description, QueueError> {
 
 /// Whether the worker may answer a moment later. What an error of a program's own handler means is not known.
 fn may_pass(error: &Error) -> bool {
-    let is_known = error.status.is_some() || Meaning::of_code(&error.code).is_some();
-    is_known && Meaning::of(&error.code, error.status).may_pass()
+    match Meaning::of_code(&error.code) {
+        Some(meaning) => meaning.may_pass(),
+        None => error
+            .status
+            .is_some_and(|status| status == 429 || status >= 500),
+    }
 }
 
 /// The implicit dead-letter queue of a local queue: `local:orders` has `local:orders-dead-letters`.

@@ -101,7 +101,7 @@ pub enum RegistryError {
 
 /// The body of a registry's answer that is an error.
 #[derive(Deserialize)]
-pub(super) struct Envelope {
+pub(super) struct ErrorBody {
     errors: Vec<Described>,
 }
 
@@ -154,8 +154,8 @@ impl RegistryError {
     }
 
     /// From the first error in a registry's answer. Its code says more than the status.
-    pub(super) fn of_envelope(reference: &Reference, status: u16, envelope: &Envelope) -> Self {
-        let first = envelope.errors.first();
+    pub(super) fn of_body(reference: &Reference, status: u16, body: &ErrorBody) -> Self {
+        let first = body.errors.first();
         let status = match first.map_or("", |error| error.code.as_str()) {
             "NAME_UNKNOWN" | "MANIFEST_UNKNOWN" | "BLOB_UNKNOWN" | "NOT_FOUND" => 404,
             "UNAUTHORIZED" => 401,
@@ -163,7 +163,7 @@ impl RegistryError {
             "TOOMANYREQUESTS" => 429,
             _ => status,
         };
-        let messages = envelope.errors.iter().map(|it| it.message.as_str());
+        let messages = body.errors.iter().map(|it| it.message.as_str());
         Self::answered(reference, status, &messages.collect::<Vec<_>>().join(", "))
     }
 

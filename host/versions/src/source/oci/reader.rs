@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::challenge::Challenge;
 use super::credentials::Login;
-use super::error::{Envelope, RegistryError};
+use super::error::{ErrorBody, RegistryError};
 use super::layout;
 use super::trust::Trust;
 
@@ -340,9 +340,9 @@ pub(super) async fn success(
         return Err(RegistryError::answered(reference, 401, ""));
     }
     let text = start_of(answer).await;
-    Err(match serde_json::from_str::<Envelope>(&text) {
+    Err(match serde_json::from_str::<ErrorBody>(&text) {
         Ok(envelope) if status.is_client_error() => {
-            RegistryError::of_envelope(reference, status.as_u16(), &envelope)
+            RegistryError::of_body(reference, status.as_u16(), &envelope)
         }
         _ => RegistryError::answered(reference, status.as_u16(), &text),
     })
