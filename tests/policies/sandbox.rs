@@ -127,7 +127,7 @@ fn an_expensive_instruction_costs_much_fuel() {
     assert_still_works(&sandbox);
 }
 
-/// Otherwise a policy within its fuel could keep a processor for seconds. Compared with ordinary instructions on the same thread, since machines differ.
+/// Otherwise a policy within its fuel could keep a processor for seconds. Compared with ordinary instructions on the same thread, since machines differ; what an instruction that calls the host takes differs more, with what else the machine does.
 #[test]
 fn no_instruction_takes_much_longer_than_its_fuel() {
     let sandbox = Sandbox::new(Limits {
@@ -178,7 +178,7 @@ fn no_instruction_takes_much_longer_than_its_fuel() {
     .into();
     for (took, body) in slow {
         assert!(
-            took < 8 * ordinary + Duration::from_millis(50),
+            took < 8 * ordinary + Duration::from_millis(200),
             "{took:?} for {body}, {ordinary:?} for additions"
         );
     }

@@ -1,6 +1,6 @@
 //! The `backstop` command. Nothing else in the workspace prints.
 //!
-//! `run`, `demo`, `deliver`, `doctor`, `why` and `policy` are the commands: their flags, and what they print. A command returns a [`error::CommandError`], which [`exit`] maps to the documented exit codes. [`terminal`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
+//! Each command has its flags and prints its results. It returns a [`error::CommandError`], which [`causes`] maps to the documented exit codes. [`terminal`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
 
 mod causes;
 mod deliver;

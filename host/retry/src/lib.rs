@@ -78,11 +78,10 @@ pub mod wasm;
 pub use attempt::Attempt;
 pub use backstop_core::decision;
 pub use backstop_core::failure::{self, Error};
+pub use backstop_core::policy::standard::*;
 pub use backstop_core::policy::{
-    self, AwsSdk, DecorrelatedJitter, EqualJitter, FullJitter, Linear, Policy, PolicyError,
-    Profile, SettingsError,
+    self, AwsSdk, LogLine, PartName, Policy, PolicyError, Profile, SettingsError,
 };
-pub use backstop_core::policy::{LogLine, PartName};
 pub use backstop_records::{KEPT_DETAILS, RecordError, Recorder};
 pub use backstop_time::{Clock, Deadline, Sleep, TestClock, TokioClock};
 pub use budget::{Budget, BudgetSettings};

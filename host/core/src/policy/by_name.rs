@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use backstop_backoff::{AwsSdk as Rule, Settings, SettingsError};
 
-use super::{AwsSdk, DecorrelatedJitter, EqualJitter, FullJitter, Linear, Policy};
+use super::standard::*;
+use super::{AwsSdk, Policy};
 use crate::settings;
 
 /// Why there is no policy with a name and settings.

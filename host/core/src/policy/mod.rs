@@ -25,7 +25,7 @@ mod digest;
 mod failed_attempt;
 mod part_name;
 mod profile;
-mod standard;
+pub mod standard;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub use by_name::{NAMES, PolicyError, by_name};
 pub use digest::{NoDigest, PolicyDigest};
 pub use part_name::{LogLine, PartName};
 pub use profile::{BudgetName, Profile, UnknownProfile};
-pub use standard::{DecorrelatedJitter, EqualJitter, Formula, FullJitter, Linear, Standard};
+pub use standard::*;
 
 /// A policy: answers each failure. The same failure always gets the same answer, since a policy reads no clock and draws no random numbers.
 pub trait Policy: Debug + Send + Sync {
