@@ -16,8 +16,8 @@ pub struct Function<F>(F);
 /// A handler that calls an async function with the message.
 ///
 /// ```
-/// use backstop::failure::Error;
-/// use backstop::handler::function;
+/// use backstop_core::failure::Error;
+/// use backstop_handlers::function;
 ///
 /// let handler = function(|message| async move {
 ///     match message.body.as_ref() {
