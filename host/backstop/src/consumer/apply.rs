@@ -44,9 +44,7 @@ pub(super) async fn apply(
             shared.history.waits(message, *delay);
         }
     }
-    if let (DecidedBy::Shortened(_), Hold::Visibility) =
-        (&decided.decision.decided_by, decided.decision.hold)
-    {
+    if let (DecidedBy::Shortened(_), Hold::Visibility) = (&decision.decided_by, decision.hold) {
         shared.settler.holds.shortened(message);
     }
     let in_hand = shared.settler.take(message);
