@@ -77,7 +77,11 @@ mod tests {
             "ENILimitReachedException",
             "ExpiredTokenException",
             "KMSDisabledException",
+            "ModeNotSupportedException",
+            "NoPublishedVersionException",
             "ResourceNotFoundException",
+            "RuntimeVersionDeletedException",
+            "ServiceQuotaExceededException",
             "SnapStartNotReadyException",
             "TooManyRequestsException",
         ] {
