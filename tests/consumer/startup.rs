@@ -14,6 +14,7 @@ use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::worker::Worker;
 
 mod compiling;
+mod refused;
 mod stopped;
 
 /// The exit code and the error of a failed start.

@@ -153,6 +153,44 @@ async fn a_letter_whose_body_is_no_event_is_refused() {
 }
 
 #[tokio::test]
+async fn a_letter_that_lambda_refuses_stays_and_the_others_go_on() {
+    let world = World::standard(&ministack().endpoint).await;
+    let log = world.path("events");
+    let name = format!("picky-{}", std::process::id());
+    let function = Function::python(WRITES)
+        .with("LOG", log.to_str().unwrap())
+        .with("BROKEN", "/nowhere");
+    function.make(&world.queues.endpoint, &name).await;
+    for number in 0..3 {
+        world
+            .put(letter(&format!(r#"{{"number": {number}}}"#)))
+            .await;
+    }
+    let refused = std::sync::atomic::AtomicUsize::new(0);
+    let proxy = Proxy::start(&world.queues.endpoint, move |operation, _| {
+        let is_first = || refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+        if operation == "Invoke" && is_first() {
+            Fault::refused(413, "RequestTooLargeException")
+        } else {
+            Fault::None
+        }
+    })
+    .await;
+    let world = World {
+        queues: world.queues.behind(&proxy.endpoint),
+        folder: world.folder,
+    };
+    let (code, result) = redrive(&world, &["--to", &format!("lambda:{name}")]).await;
+    let counts = ["moved", "refused", "uncertain"].map(|it| result[it].as_u64().unwrap());
+    assert_eq!((code, counts), (9, [2, 1, 0]), "{result}");
+    assert_eq!(world.queues.dead().await, 1);
+    eventually("the others have arrived", || async {
+        std::fs::read_to_string(&log).is_ok_and(|it| it.lines().count() == 2)
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn no_fault_of_the_network_loses_a_letter_or_sends_one_twice_unreported() {
     for fault in ALL {
         let world = World::standard(&ministack().endpoint).await;

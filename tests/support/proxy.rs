@@ -128,7 +128,7 @@ async fn forward(
         "" => format!("{method} {}", uri.path()),
         operation => operation.to_owned(),
     };
-    let is_json = !target.is_empty();
+    let is_json = !target.is_empty() || operation == "Invoke";
     let to = Upstream {
         url: format!("{}{uri}", shared.upstream),
         method,
