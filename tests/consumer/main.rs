@@ -15,6 +15,7 @@ mod hold_world;
 mod holding;
 mod idempotency;
 mod in_memory;
+mod operating;
 mod polling;
 mod queue;
 mod reconsider;

@@ -181,7 +181,7 @@ fn options(max_polls: usize) -> Options {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_queue_gets_as_many_polls_as_allowed_and_an_idle_one_gets_one_long_poll() {
+async fn a_busy_queue_gets_as_many_polls_as_allowed_and_an_idle_one_gets_one_poll_after_another() {
     let started = Instant::now();
     let running = Running::start("orders", 5_000, options(8), Duration::ZERO).await;
     running.queue.queue.emptied().await;
@@ -191,12 +191,12 @@ async fn a_busy_queue_gets_as_many_polls_as_allowed_and_an_idle_one_gets_one_lon
     let summary = running.stats.summary();
     assert!(summary.requests_per_message < 0.205, "{summary:?}");
 
-    // The other polls end, and one long poll after another remains.
+    // The other polls end, and one poll after another remains.
     sleep(Duration::from_secs(60)).await;
     let idle = Instant::now();
     sleep(Duration::from_secs(200)).await;
     let polls = running.queue.polls_since(idle);
-    assert!(polls.len() <= 10, "{polls:?}");
+    assert!((95..=100).contains(&polls.len()), "{polls:?}");
     assert!(polls.iter().all(|under_way| *under_way == 1), "{polls:?}");
     let (queue, summary) = running.stopped().await;
     assert_eq!(summary.succeeded, 5_000);

@@ -39,5 +39,7 @@
 //! # }
 //! ```
 
-pub use backstop_handlers::{ContentType, Function, Handler, HttpError, PANIC, TIMEOUT, function};
+pub use backstop_handlers::{
+    ContentType, Function, Handler, HttpError, HttpOptions, PANIC, TIMEOUT, function,
+};
 pub(crate) use backstop_handlers::{Exec, Http, Lambda};

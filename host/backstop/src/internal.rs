@@ -6,7 +6,7 @@ pub mod admin {
     pub use crate::admin::client::{ClientError, Host};
     pub use crate::admin::{
         AdminQueue, ControlSocket, HostAnswer, HostMessages, HostStatus, HostWaiting, Interface,
-        QueueStatus, TOKEN_VARIABLE, Token, TokenError, paths,
+        QueueStatus, Resumed, TOKEN_VARIABLE, Token, TokenError, paths,
     };
 }
 
@@ -24,7 +24,7 @@ pub mod config {
 }
 
 pub mod consumer {
-    pub use crate::consumer::{Consumer, Options, Ready, Stats, Warning, check};
+    pub use crate::consumer::{Consumer, Options, Pause, Ready, Serving, Stats, Warning, check};
 }
 
 pub mod doctor {

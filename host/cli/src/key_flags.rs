@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 /// The flags that come first in the help, in this order. The others follow in the order of the list.
-const FIRST: [&str; 17] = [
+const FIRST: &[&str] = &[
     "policy",
     "set",
     "scenarios",
@@ -21,6 +21,7 @@ const FIRST: [&str; 17] = [
     "http",
     "http-proxy",
     "http-content-type",
+    "http-health",
     "exec",
     "lambda",
     "dead-letter-queue",

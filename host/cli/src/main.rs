@@ -15,6 +15,7 @@ mod ids;
 mod key_flags;
 mod log;
 mod messages;
+mod operate;
 mod orphans;
 mod policy;
 mod process;
@@ -79,6 +80,11 @@ enum Command {
     Policy(policy::Args),
     Deliver(deliver::Args),
     Doctor(Box<doctor::Args>),
+    Status(operate::status::Args),
+    Pause(operate::pause::Args),
+    Resume(operate::resume::Args),
+    Set(operate::set::Args),
+    Drain(operate::drain::Args),
     Waiting(waiting::Args),
     Wake(wake::Args),
     Why(why::Args),
@@ -152,17 +158,24 @@ fn run(command: Command) -> Result<()> {
             Command::Deliver(args) => deliver::run(args).await,
             Command::Dlq(args) => dlq::run(args).await,
             Command::EndOrphans(args) => orphans::run(&args),
-            Command::Waiting(args) => {
-                tokio::task::spawn_blocking(move || waiting::run(&args)).await?
-            }
-            Command::Wake(args) => tokio::task::spawn_blocking(move || wake::run(&args)).await?,
-            Command::Why(args) => tokio::task::spawn_blocking(move || why::run(&args)).await?,
-            // On a thread that may block: these commands wait for S3 and registries.
-            Command::Policy(args) => tokio::task::spawn_blocking(move || policy::run(args)).await?,
+            Command::Status(args) => blocking(move || operate::status::run(&args)).await,
+            Command::Pause(args) => blocking(move || operate::pause::run(&args)).await,
+            Command::Resume(args) => blocking(move || operate::resume::run(&args)).await,
+            Command::Set(args) => blocking(move || operate::set::run(&args)).await,
+            Command::Drain(args) => blocking(move || operate::drain::run(&args)).await,
+            Command::Waiting(args) => blocking(move || waiting::run(&args)).await,
+            Command::Wake(args) => blocking(move || wake::run(&args)).await,
+            Command::Why(args) => blocking(move || why::run(&args)).await,
+            Command::Policy(args) => blocking(move || policy::run(args)).await,
         }
     });
     // Does not wait for blocking work, such as a policy that is being compiled.
     remove_marks();
     runtime.shutdown_background();
     ended
+}
+
+/// Runs a command that waits for files or the network without `async`.
+async fn blocking(command: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    tokio::task::spawn_blocking(command).await?
 }

@@ -19,7 +19,8 @@ use crate::log;
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// What a consumer does after the first signal.
-pub(super) const STOPPING_CONSUMER: &str = "stopping: waiting for messages in progress and for open polls (20 s at most); a second signal stops at once";
+pub(super) const STOPPING_CONSUMER: &str =
+    "stopping: waiting for messages in progress and for open polls; a second signal stops at once";
 
 /// A token that the first SIGTERM, SIGINT or SIGHUP cancels. `message` is logged then.
 pub(super) fn stop_on_signal(message: &'static str) -> Result<CancellationToken> {

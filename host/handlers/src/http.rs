@@ -23,6 +23,22 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest that connecting may take. It is shorter if an attempt may take no longer than that: an attempt that ends before there is a connection looks like one that the worker has seen.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a health path may take to answer.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Where and how messages are posted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HttpOptions {
+    /// The worker's URL.
+    pub url: String,
+    /// The proxy, if there is one. Proxies of the environment are ignored: one that responds in place of the worker, such as with an error page, would cause unhandled messages to be deleted.
+    pub proxy: Option<String>,
+    /// The type of the bodies.
+    pub content_type: ContentType,
+    /// Where the worker says whether it is ready, as a path of the same server or a URL: any 2xx says so. Without it, a worker is ready that accepts connections.
+    pub health: Option<String>,
+}
+
 /// Posts messages to a URL.
 #[derive(Debug)]
 pub struct Http {
@@ -30,6 +46,7 @@ pub struct Http {
     /// Connects, and sends nothing.
     probe: Client,
     url: Url,
+    health: Option<Url>,
     content_type: ContentType,
     queue: String,
 }
@@ -43,6 +60,14 @@ pub enum HttpError {
         /// The configured text.
         url: String,
     },
+    /// The health path is none, nor an HTTP URL.
+    #[error(
+        "`{health}` is neither a path of the worker nor an HTTP URL: expected one such as /healthz"
+    )]
+    Health {
+        /// The configured text.
+        health: String,
+    },
     /// The proxy's URL is not an HTTP URL.
     #[error("`{url}` is not the URL of a proxy: expected one such as http://proxy.internal:3128")]
     Proxy {
@@ -55,36 +80,51 @@ pub enum HttpError {
 }
 
 impl Http {
-    /// A handler that posts the messages of `queue`, whose bodies have this type, to `url`, through `proxy` if there is one, in attempts of at most this duration.
-    ///
-    /// Proxy settings in the environment are ignored. A proxy that responds in place of the worker, such as with an error page, would cause unhandled messages to be deleted.
+    /// A handler that posts the messages of `queue` in attempts of at most this duration.
     pub fn new(
-        url: &str,
-        proxy: Option<&str>,
-        content_type: ContentType,
+        options: &HttpOptions,
         queue: &str,
         attempt_timeout: Duration,
     ) -> Result<Self, HttpError> {
-        let url = web_url(url).ok_or_else(|| HttpError::Url {
-            url: url.to_owned(),
+        let url = web_url(&options.url).ok_or_else(|| HttpError::Url {
+            url: options.url.clone(),
         })?;
-        let proxy = proxy
-            .map(|proxy| {
-                let invalid = || HttpError::Proxy {
-                    url: proxy.to_owned(),
-                };
-                Proxy::all(web_url(proxy).ok_or_else(invalid)?).map_err(|_| invalid())
+        let health = options.health.as_deref().map(|health| {
+            health_url(&url, health).ok_or_else(|| HttpError::Health {
+                health: health.to_owned(),
             })
-            .transpose()?;
+        });
+        let proxy = options.proxy.as_deref().map(|proxy| {
+            let invalid = || HttpError::Proxy {
+                url: proxy.to_owned(),
+            };
+            Proxy::all(web_url(proxy).ok_or_else(invalid)?).map_err(|_| invalid())
+        });
+        let proxy = proxy.transpose()?;
         let connect_timeout = CONNECT_TIMEOUT.min(attempt_timeout / 2);
         let builder = || client(proxy.as_ref(), connect_timeout);
         Ok(Self {
             client: builder().build().map_err(HttpError::Client)?,
             probe: reach::client(builder(), connect_timeout).map_err(HttpError::Client)?,
             url,
-            content_type,
+            health: health.transpose()?,
+            content_type: options.content_type.clone(),
             queue: short_name(queue).to_owned(),
         })
+    }
+
+    /// Asks the worker whether it is ready.
+    async fn ask(&self, health: &Url) -> Result<Result<(), Error>, reqwest::Error> {
+        let request = self.client.get(health.clone()).timeout(HEALTH_TIMEOUT);
+        let status = request.send().await?.status();
+        if status.is_success() {
+            return Ok(Ok(()));
+        }
+        let text = format!("the worker is not ready, says {}", health.path());
+        Ok(Err(Error {
+            status: Some(status.as_u16()),
+            ..Error::unavailable(format!("HTTP {}", status.as_u16()), text)
+        }))
     }
 }
 
@@ -93,6 +133,15 @@ fn web_url(url: &str) -> Option<Url> {
     Url::parse(url)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+/// The URL of a health path: a path of the server at `url`, or a URL of its own.
+fn health_url(url: &Url, health: &str) -> Option<Url> {
+    if health.starts_with('/') && !health.starts_with("//") {
+        url.join(health).ok()
+    } else {
+        web_url(health)
+    }
 }
 
 #[async_trait]
@@ -119,15 +168,21 @@ impl Handler for Http {
         error.status.is_none() && codes.contains(&error.code.as_str())
     }
 
-    /// The worker accepts connections, with TLS for `https`.
+    /// The worker says that it is ready or, without a health path, accepts connections, with TLS for `https`.
     ///
     /// If this host lacks what a new connection takes, it passes: an idle connection may still do.
     async fn is_reachable(&self) -> Result<(), Error> {
-        match reach::reach(&self.probe, &self.url).await {
-            Err(error) if io_error(&error).and_then(network::lack).is_none() => {
-                Err(connection_error(&error))
-            }
-            Ok(()) | Err(_) => Ok(()),
+        let answer = match &self.health {
+            Some(health) => self.ask(health).await,
+            None => reach::reach(&self.probe, &self.url).await.map(Ok),
+        };
+        match answer {
+            Ok(answer) => answer,
+            Err(error) if io_error(&error).and_then(network::lack).is_some() => Ok(()),
+            Err(error) => Err(Error {
+                unavailable: true,
+                ..connection_error(&error)
+            }),
         }
     }
 }
@@ -254,13 +309,72 @@ mod tests {
     }
 
     fn http(url: &str, proxy: Option<&str>) -> Result<Http, HttpError> {
-        Http::new(
-            url,
-            proxy,
-            ContentType::default(),
-            "q",
-            Duration::from_secs(60),
-        )
+        let options = HttpOptions {
+            url: url.to_owned(),
+            proxy: proxy.map(str::to_owned),
+            ..HttpOptions::default()
+        };
+        Http::new(&options, "q", Duration::from_secs(60))
+    }
+
+    /// What a worker says that answers its health path with this.
+    async fn health(answer: &'static [u8]) -> (Result<(), Error>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let options = HttpOptions {
+            url: format!("http://{}/work?a=b", listener.local_addr().unwrap()),
+            health: Some("/healthz".to_owned()),
+            ..HttpOptions::default()
+        };
+        let worker = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4_096];
+            let read = stream.read(&mut request).await.unwrap();
+            stream.write_all(answer).await.unwrap();
+            String::from_utf8_lossy(&request[..read]).into_owned()
+        });
+        let handler = Http::new(&options, "q", Duration::from_secs(60)).unwrap();
+        let said = handler.is_reachable().await;
+        (said, worker.await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_worker_with_a_health_path_is_ready_when_that_says_so() {
+        let (said, request) = health(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+        said.unwrap();
+        assert!(
+            request.starts_with("GET /healthz HTTP/1.1\r\n"),
+            "{request}"
+        );
+        for (answer, code) in [
+            (
+                &b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n"[..],
+                "HTTP 503",
+            ),
+            // Whoever sends elsewhere is not the worker.
+            (b"HTTP/1.1 302 Found\r\nlocation: /\r\n\r\n", "HTTP 302"),
+            (b"", "ECONNRESET"),
+        ] {
+            let (said, _) = health(answer).await;
+            let error = said.unwrap_err();
+            assert_eq!((error.code.as_str(), error.unavailable), (code, true));
+        }
+    }
+
+    #[test]
+    fn a_health_path_is_one_of_the_worker_or_a_url() {
+        let worker = Url::parse("http://worker:8080/work/?a=b").unwrap();
+        for (health, expected) in [
+            ("/healthz", Some("http://worker:8080/healthz")),
+            ("/", Some("http://worker:8080/")),
+            ("http://other:81/ready", Some("http://other:81/ready")),
+            ("healthz", None),
+            ("//other/healthz", None),
+            ("file:///etc/passwd", None),
+            ("", None),
+        ] {
+            let url = health_url(&worker, health);
+            assert_eq!(url.as_ref().map(Url::as_str), expected, "{health}");
+        }
     }
 
     #[tokio::test]

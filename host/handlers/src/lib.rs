@@ -16,7 +16,7 @@ use async_trait::async_trait;
 pub use exec::{Exec, HOST, TOKEN_VARIABLE, host_mark};
 pub use function::{Function, function};
 pub use headers::ContentType;
-pub use http::{Http, HttpError};
+pub use http::{Http, HttpError, HttpOptions};
 pub use lambda::Lambda;
 
 use backstop_core::failure::Error;

@@ -110,6 +110,8 @@ metrics! {
         polls() -> Gauge = "backstop_polls";
         /// 1 while the queue is not polled because its worker is unavailable, else 0
         gate_closed() -> Gauge = "backstop_gate_closed";
+        /// 1 while the queue is not polled because an operator has paused it, else 0
+        paused() -> Gauge = "backstop_paused";
         /// outcomes of messages: `succeeded`, `retried`, `dead-lettered`, `discarded`, `handed-back` (without an attempt), or `unsettled` (the outcome could not be applied)
         messages(outcome: "outcome") -> Counter = "backstop_messages_total";
         /// messages that the dead-letter queue rejected; each is sent again

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::consumer::Polling;
+use crate::consumer::{Controls, Polling, Serving};
 use crate::exporter::Page;
 use crate::policy::LivePolicy;
 use crate::waiting::Waiting;
@@ -35,6 +35,7 @@ pub struct AdminQueue {
     pub(crate) name: String,
     pub(crate) policy: Arc<LivePolicy>,
     pub(crate) polling: Arc<Polling>,
+    pub(crate) controls: Option<Arc<Controls>>,
     pub(crate) waiting: Option<Arc<Waiting>>,
 }
 
@@ -45,6 +46,7 @@ impl AdminQueue {
             name: name.into(),
             policy,
             polling: Arc::default(),
+            controls: None,
             waiting: None,
         }
     }
@@ -52,6 +54,20 @@ impl AdminQueue {
     /// With how it is polled.
     pub(crate) fn polled(self, polling: Arc<Polling>) -> Self {
         Self { polling, ..self }
+    }
+
+    /// With what an operator may change about it.
+    pub(crate) fn controlled(self, controls: Arc<Controls>) -> Self {
+        Self {
+            controls: Some(controls),
+            ..self
+        }
+    }
+
+    /// How it is served, if it is.
+    pub(crate) fn serving(&self) -> Option<Serving> {
+        let controls = self.controls.as_ref()?;
+        Some(controls.serving(self.polling.problem()))
     }
 
     /// With what waits in it.
@@ -97,6 +113,11 @@ impl Interface {
         permit.map_err(|_| {
             Refused::unavailable(format!("{ACTIONS} actions are under way: try again later"))
         })
+    }
+
+    /// Stops the host. Returns whether it could be stopped.
+    pub(crate) fn begin_stop(&self) -> bool {
+        self.stop.get().map(CancellationToken::cancel).is_some()
     }
 
     /// Whether the host has begun to stop.

@@ -18,7 +18,7 @@ mod token;
 pub(crate) use address::Address;
 pub use address::AdminError;
 pub use interface::{AdminQueue, Interface};
-pub use routes::{HostAnswer, HostMessages, HostStatus, HostWaiting, QueueStatus, paths};
+pub use routes::{HostAnswer, HostMessages, HostStatus, HostWaiting, QueueStatus, Resumed, paths};
 pub use socket::ControlSocket;
 pub use token::{TOKEN_VARIABLE, Token, TokenError};
 

@@ -38,6 +38,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
         .grace(Duration::from_secs(5))
         .http("http://127.0.0.1:8080/")
         .http_proxy("http://127.0.0.1:3128/")
+        .http_health("/healthz")
         .http_content_type("text/plain")
         .and_queue("local:invoices")
         .named("bills")
@@ -79,7 +80,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
         backoff = { use = "linear", settings = { base = "1s" } }
         [queues.orders]
         url = "local:orders"
-        handler = { http = "http://127.0.0.1:8080/", proxy = "http://127.0.0.1:3128/", content-type = "text/plain" }
+        handler = { http = "http://127.0.0.1:8080/", proxy = "http://127.0.0.1:3128/", content-type = "text/plain", health = "/healthz" }
         policy = "linear"
         settings = { base = "2s", cap = "1h" }
         shadow = "full-jitter"

@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::handler::{ContentType, Handler};
+use crate::handler::{Handler, HttpOptions};
 use crate::policy::{KeyError, Limits, SourceError};
 use backstop_files::mistake::{Mistake, place_of};
 use backstop_files::regular_file::{self, WRITTEN};
@@ -90,14 +90,7 @@ pub struct QueueConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandlerConfig {
     /// A POST to a URL.
-    Http {
-        /// The URL.
-        url: String,
-        /// The proxy to send it through. The environment's proxies are ignored.
-        proxy: Option<String>,
-        /// The type of the bodies.
-        content_type: ContentType,
-    },
+    Http(HttpOptions),
     /// A program and its arguments.
     Exec(String, Vec<String>),
     /// A Lambda function, by its name or ARN.

@@ -7,6 +7,7 @@ use super::raw::Table;
 use super::{ConfigError, raw, value};
 use crate::hold::HoldMode;
 use crate::queue::{BATCH_BYTES, VisibilityTimeout};
+use backstop_core::rate::Rate;
 
 /// How a consumer receives messages and ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +16,10 @@ pub struct Options {
     pub max_in_flight: usize,
     /// The most polls at the same time. Fewer are made if the queue has less work.
     pub max_polls: usize,
+    /// How long the poll of an idle queue waits for a message.
+    pub idle_poll: Duration,
+    /// The most messages that are received in a time.
+    pub rate: Option<Rate>,
     /// The bytes of the messages in flight, bodies and attributes together, at which the consumer stops to receive. Receives under way may exceed it.
     pub max_bytes_in_flight: usize,
     /// How failed messages are held until their next attempt.
@@ -36,6 +41,8 @@ impl Default for Options {
         Self {
             max_in_flight: 100,
             max_polls: 10,
+            idle_poll: Duration::from_secs(2),
+            rate: None,
             max_bytes_in_flight: 256 << 20,
             hold: HoldMode::Auto,
             envelope_key_file: None,
@@ -65,6 +72,8 @@ impl Options {
         within("max_in_flight", max_in_flight, &at("max-in-flight"), why)?;
         let max_polls = queue.max_polls.unwrap_or(defaults.max_polls);
         within("max_polls", max_polls, &at("max-polls"), "")?;
+        let rate = queue.rate.as_deref().map(str::parse).transpose();
+        let rate = rate.map_err(|error| value(at("rate"), format!("{error}")))?;
         let visibility_timeout = queue
             .visibility_timeout
             .map(|span| visibility(&at("visibility-timeout"), span.0))
@@ -77,6 +86,8 @@ impl Options {
         let options = Options {
             max_in_flight,
             max_polls,
+            idle_poll: queue.idle_poll.map_or(defaults.idle_poll, |span| span.0),
+            rate,
             max_bytes_in_flight: queue
                 .max_bytes_in_flight
                 .map_or(defaults.max_bytes_in_flight, |bytes| bytes.0),
@@ -97,6 +108,13 @@ impl Options {
             return Err(value(
                 at("max-bytes-in-flight"),
                 "expected at least 1MiB, the size of the largest message",
+            ));
+        }
+        let polls = Duration::from_secs(1)..=Duration::from_secs(20);
+        if !polls.contains(&options.idle_poll) {
+            return Err(value(
+                at("idle-poll"),
+                "expected 1s to 20s, the longest poll of SQS",
             ));
         }
         let longest = VisibilityTimeout::MAX.as_duration();

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
 use crate::failure::Milliseconds;
-use crate::handler::ContentType;
+use crate::handler::{ContentType, HttpOptions};
 use backstop_functions::is_function;
 
 impl raw::Queue {
@@ -75,17 +75,17 @@ impl raw::Handler {
         at: &dyn Fn(&str) -> String,
         folder: &Path,
     ) -> Result<HandlerConfig, ConfigError> {
-        if self.proxy.is_some() && self.http.is_none() {
-            return Err(value(
-                at("handler.proxy"),
-                "expected together with `http` only: no other handler has a proxy",
-            ));
-        }
-        if self.content_type.is_some() && self.http.is_none() {
-            return Err(value(
-                at("handler.content-type"),
-                "expected together with `http` only: no other handler has a content type",
-            ));
+        let of_http = [
+            ("proxy", self.proxy.is_some(), "proxy"),
+            ("content-type", self.content_type.is_some(), "content type"),
+            ("health", self.health.is_some(), "health path"),
+        ];
+        for (key, is_given, what) in of_http {
+            if is_given && self.http.is_none() {
+                let text =
+                    format!("expected together with `http` only: no other handler has a {what}");
+                return Err(value(at(&format!("handler.{key}")), text));
+            }
         }
         let content_type = self.content_type.map_or(Ok(ContentType::default()), |text| {
             ContentType::parse(&text).ok_or_else(|| {
@@ -95,14 +95,15 @@ impl raw::Handler {
                 )
             })
         })?;
-        let proxy = self.proxy;
+        let (proxy, health) = (self.proxy, self.health);
         match (self.function, self.http, self.exec, self.lambda) {
             (Some(function), None, None, None) => Ok(HandlerConfig::Function(function)),
-            (None, Some(url), None, None) => Ok(HandlerConfig::Http {
+            (None, Some(url), None, None) => Ok(HandlerConfig::Http(HttpOptions {
                 url,
                 proxy,
                 content_type,
-            }),
+                health,
+            })),
             (None, None, Some(command), None) => {
                 let mut words = command.0.into_iter();
                 let program = words.next().filter(|program| !program.is_empty());

@@ -4,6 +4,7 @@ use std::time::Duration;
 use super::*;
 use crate::decision::Bounds;
 use crate::failure::Milliseconds;
+use crate::handler::ContentType;
 use crate::hold::HoldMode;
 use crate::policy::{PartSpec, Parts, PolicySpec, Source};
 use crate::queue::VisibilityTimeout;
@@ -65,6 +66,8 @@ fn every_key_is_read() {
         allow-discard = false
         max-in-flight = 7
         max-polls = 3
+idle-poll = "20s"
+rate = "50/m"
         hold = "resend"
         envelope-key-file = "keys"
         max-bytes-in-flight = "32MiB"
@@ -118,6 +121,8 @@ fn every_key_is_read() {
     let options = Options {
         max_in_flight: 7,
         max_polls: 3,
+        idle_poll: Duration::from_secs(20),
+        rate: Some("50/m".parse().unwrap()),
         hold: HoldMode::Resend,
         envelope_key_file: Some("/etc/backstop/keys".into()),
         max_bytes_in_flight: 32 << 20,
@@ -166,22 +171,23 @@ fn each_class_may_have_a_dead_letter_queue_of_its_own() {
 }
 
 #[test]
-fn only_an_http_handler_has_a_proxy_and_a_content_type() {
+fn only_an_http_handler_has_a_proxy_a_content_type_and_a_health_path() {
     let of = |handler: &str| {
         let config = format!("[queues.orders]\nurl = \"local:orders\"\nhandler = {handler}\n");
         parse(&config)
     };
     let config = of(
-        r#"{ http = "http://worker:8080/", proxy = "http://proxy.internal:3128", content-type = "text/plain" }"#,
+        r#"{ http = "http://worker:8080/", proxy = "http://proxy.internal:3128", content-type = "text/plain", health = "/healthz" }"#,
     )
     .unwrap();
     assert_eq!(
         config.queues.first().unwrap().handler,
-        HandlerConfig::Http {
+        HandlerConfig::Http(HttpOptions {
             url: "http://worker:8080/".to_owned(),
             proxy: Some("http://proxy.internal:3128".to_owned()),
             content_type: ContentType::parse("text/plain").unwrap(),
-        }
+            health: Some("/healthz".to_owned()),
+        })
     );
     for (handler, message) in [
         (
@@ -191,6 +197,10 @@ fn only_an_http_handler_has_a_proxy_and_a_content_type() {
         (
             r#"{ exec = "cat", content-type = "text/plain" }"#,
             "line 3, column 27: queues.orders.handler.content-type: expected together with `http` only: no other handler has a content type",
+        ),
+        (
+            r#"{ exec = "cat", health = "/healthz" }"#,
+            "line 3, column 27: queues.orders.handler.health: expected together with `http` only: no other handler has a health path",
         ),
         (
             r#"{ http = "http://worker:8080/", content-type = "json" }"#,

@@ -1,12 +1,13 @@
 //! Limits what is in flight, from the receive to the end of the handling: messages, and the bytes of their bodies and attributes.
 
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{Mutex, Notify, Semaphore};
+use backstop_core::lock::lock;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
 /// How long to wait for the rest of a room once there is a part of it.
@@ -14,14 +15,24 @@ const REST_WAIT: Duration = Duration::from_millis(50);
 
 /// A budget of messages and of bytes. One receive may overdraw that of bytes, because the size of messages is unknown until they are received.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     messages: Semaphore,
-    most_messages: usize,
+    most: Mutex<Most>,
+    /// Messages that were received.
+    in_hand: AtomicUsize,
     /// One room is collected at a time: if messages are scarce, one full poll is cheaper than several small ones.
-    collecting: Mutex<()>,
+    collecting: tokio::sync::Mutex<()>,
     most_bytes: usize,
     bytes: AtomicUsize,
     freed: Notify,
+}
+
+/// The most messages in flight.
+#[derive(Debug)]
+struct Most {
+    messages: usize,
+    /// How many of those in flight are too many, since the number was made smaller. They end without making room.
+    too_many: usize,
 }
 
 /// Room taken from the budget, returned when dropped.
@@ -30,16 +41,22 @@ pub(super) struct Room {
     budget: Arc<Budget>,
     messages: usize,
     bytes: usize,
+    /// Whether it holds messages that were received.
+    is_in_hand: bool,
 }
 
 impl Budget {
     /// A budget of this many messages and bytes.
     pub(super) fn new(messages: usize, bytes: usize) -> Arc<Self> {
-        let most_messages = messages.clamp(1, Semaphore::MAX_PERMITS);
+        let messages = messages.clamp(1, Semaphore::MAX_PERMITS);
         Arc::new(Self {
-            messages: Semaphore::new(most_messages),
-            most_messages,
-            collecting: Mutex::default(),
+            messages: Semaphore::new(messages),
+            most: Mutex::new(Most {
+                messages,
+                too_many: 0,
+            }),
+            in_hand: AtomicUsize::new(0),
+            collecting: tokio::sync::Mutex::default(),
             most_bytes: bytes,
             bytes: AtomicUsize::new(0),
             freed: Notify::new(),
@@ -70,13 +87,45 @@ impl Budget {
             budget: Arc::clone(self),
             messages,
             bytes,
+            is_in_hand: false,
         })
     }
 
     /// The messages for which there is room, or that have it.
     pub(super) fn in_flight(&self) -> usize {
-        self.most_messages
-            .saturating_sub(self.messages.available_permits())
+        let most = lock(&self.most);
+        let taken = most.messages + most.too_many;
+        taken.saturating_sub(self.messages.available_permits())
+    }
+
+    /// The messages that were received.
+    pub(super) fn in_hand(&self) -> usize {
+        self.in_hand.load(SeqCst)
+    }
+
+    /// The most messages.
+    pub(super) fn most(&self) -> usize {
+        lock(&self.most).messages
+    }
+
+    /// Changes the most messages. Those in flight go on.
+    pub(super) fn set_most(&self, messages: usize) {
+        let messages = messages.clamp(1, Semaphore::MAX_PERMITS);
+        let mut most = lock(&self.most);
+        let before = std::mem::replace(&mut most.messages, messages);
+        let fewer = before.saturating_sub(messages);
+        most.too_many += fewer - self.messages.forget_permits(fewer);
+        let more = messages.saturating_sub(before);
+        drop(most);
+        self.end(more);
+    }
+
+    /// Makes room for this many messages, unless there are too many.
+    fn end(&self, messages: usize) {
+        let mut most = lock(&self.most);
+        let too_many = most.too_many.min(messages);
+        most.too_many -= too_many;
+        self.messages.add_permits(messages - too_many);
     }
 
     /// Whether there is room for this many messages.
@@ -119,15 +168,17 @@ impl Room {
         self.budget.free(mem::replace(&mut self.bytes, bytes));
     }
 
-    /// Takes a part of this many messages and bytes, or what is left of them.
+    /// Takes a part for this many messages that were received, of these bytes, or what is left of them.
     pub(super) fn split(&mut self, messages: usize, bytes: usize) -> Self {
         let (messages, bytes) = (messages.min(self.messages), bytes.min(self.bytes));
         self.messages -= messages;
         self.bytes -= bytes;
+        self.budget.in_hand.fetch_add(messages, SeqCst);
         Self {
             budget: Arc::clone(&self.budget),
             messages,
             bytes,
+            is_in_hand: true,
         }
     }
 }
@@ -135,7 +186,10 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         self.budget.free(self.bytes);
-        self.budget.messages.add_permits(self.messages);
+        if self.is_in_hand {
+            self.budget.in_hand.fetch_sub(self.messages, SeqCst);
+        }
+        self.budget.end(self.messages);
     }
 }
 
@@ -174,6 +228,33 @@ mod tests {
         assert_eq!(second.messages(), 2);
         drop(first);
         assert_eq!(room(&budget, 10, 0).await.messages(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_smaller_limit_takes_room_from_what_ends_and_a_larger_one_gives_it_back() {
+        let budget = Budget::new(10, 100);
+        let mut first = room(&budget, 8, 0).await;
+        let parts = [first.split(5, 0), first.split(3, 0)];
+        assert_eq!(
+            (budget.in_hand(), budget.in_flight(), budget.most()),
+            (8, 8, 10)
+        );
+        budget.set_most(4);
+        assert_eq!((budget.in_flight(), budget.most()), (8, 4));
+        let [five, three] = parts;
+        drop(three);
+        assert_eq!((budget.in_hand(), budget.in_flight()), (5, 5));
+        assert!(!budget.has_room(1), "five are one too many");
+        drop(five);
+        assert_eq!((budget.in_hand(), budget.in_flight()), (0, 0));
+        assert_eq!(room(&budget, 10, 0).await.messages(), 4);
+        let all = room(&budget, 10, 0).await;
+        budget.set_most(1);
+        budget.set_most(6);
+        assert_eq!((all.messages(), budget.in_flight()), (4, 4));
+        assert!(budget.has_room(2) && !budget.has_room(3));
+        drop(all);
+        assert!(budget.has_room(6) && !budget.has_room(7));
     }
 
     #[tokio::test]

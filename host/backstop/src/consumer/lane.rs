@@ -71,6 +71,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat:
     // At the end of a lane, nobody asks whether the consumer stops: that takes a lock.
     while !messages.is_empty()
         && !shared.gate.is_closed()
+        && !shared.controls.is_paused()
         && !shared.stop.is_cancelled()
         && let Some(message) = messages.take()
     {

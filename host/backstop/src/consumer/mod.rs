@@ -1,10 +1,11 @@
 //! The standalone consumer of one queue.
 //!
-//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` has it [settled](backstop_settle::Settler). `held` sends refused dead letters again, and `requests` makes the last requests about a message. `heartbeat` keeps messages invisible meanwhile, and `gate` stops all of it while the worker is unavailable.
+//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` has it [settled](backstop_settle::Settler). `held` sends refused dead letters again, and `requests` makes the last requests about a message. `heartbeat` keeps messages invisible meanwhile, and `gate` stops all of it while the worker is unavailable, `controls` while an operator wants it.
 
 mod apply;
 mod attempt;
 mod budget;
+mod controls;
 mod copies;
 mod due;
 mod gate;
@@ -36,15 +37,18 @@ use crate::telemetry;
 use crate::waiting::Waiting;
 use backstop_decider::Decider;
 use backstop_settle::{Settler, known};
+use budget::Budget;
 use copies::Copies;
 use gate::Gate;
 use held::Held;
 use history::History;
-use receive::Pollers;
+use receive::{Pollers, SHORTEST_POLL};
 use returned::Files;
 
 pub use crate::config::Options;
 pub(crate) use crate::config::longest_linger;
+pub(crate) use controls::{Controls, KeptPause, NewLimits};
+pub use controls::{Pause, Serving};
 pub(crate) use polling::Polling;
 pub(crate) use startup::{Checked, fault};
 pub use startup::{Fault, Faults, Ready, Warning, check};
@@ -60,6 +64,7 @@ pub struct Consumer {
     handler: Arc<dyn Handler>,
     decider: Decider,
     options: Options,
+    controls: Arc<Controls>,
     stats: Arc<Stats>,
     waiting: Arc<Waiting>,
     folder: Option<PathBuf>,
@@ -84,6 +89,7 @@ struct Shared {
     visibility: VisibilityTimeout,
     handler: Arc<dyn Handler>,
     gate: Arc<Gate>,
+    controls: Arc<Controls>,
     decider: Decider,
     options: Options,
     settler: Settler,
@@ -114,7 +120,9 @@ impl Consumer {
         let shadow = decider.shadow().map(|shadow| Arc::clone(shadow.counts()));
         let stats = Arc::new(Stats::of(&name, shadow));
         let (queue, description) = (&ready.queue, &ready.description);
+        let budget = Budget::new(options.max_in_flight, options.max_bytes_in_flight);
         Self {
+            controls: Controls::new(&name, budget, options.rate),
             waiting: Waiting::of(&name, queue, description, &decider, &stats.requests),
             stats,
             name,
@@ -126,8 +134,13 @@ impl Consumer {
         }
     }
 
-    /// With a folder that outlives the process: there the next consumer of the queue finds which receives were no attempts.
+    /// With a folder that outlives the process: there the next consumer of the queue finds which receives were no attempts, and whether the queue is paused.
     pub(crate) fn with_folder(self, folder: Option<PathBuf>) -> Self {
+        if let Some(folder) = &folder {
+            let paused = folder.join("paused");
+            let arn = &self.ready.description.arn;
+            self.controls.kept_in(KeptPause::of(&paused, arn));
+        }
         Self { folder, ..self }
     }
 
@@ -139,6 +152,11 @@ impl Consumer {
     /// Its messages that wait, readable while it runs.
     pub fn waiting(&self) -> Arc<Waiting> {
         Arc::clone(&self.waiting)
+    }
+
+    /// What an operator may change while it runs.
+    pub(crate) fn controls(&self) -> Arc<Controls> {
+        Arc::clone(&self.controls)
     }
 
     /// Its counts, readable while it runs.
@@ -154,11 +172,13 @@ impl Consumer {
             handler,
             decider,
             options,
+            controls,
             stats,
             waiting,
             folder,
         } = self;
-        let files = folder.map(|folder| Files::of(&folder, &ready.description.arn));
+        let files =
+            folder.map(|folder| Files::of(&folder.join("returned"), &ready.description.arn));
         let stop = stop.child_token();
         let abort = CancellationToken::new();
         let visibility = options
@@ -197,6 +217,7 @@ impl Consumer {
             queue: ready.queue,
             handler,
             gate,
+            controls,
             decider,
             settler,
             history: History::of(fifo).kept_in(files),
@@ -223,9 +244,10 @@ impl Consumer {
             shared.received_all.cancel();
             drained().await;
         };
+        tokio::pin!(ended);
         let ended_in_time = tokio::select! {
             biased;
-            () = ended => true,
+            () = &mut ended => true,
             () = grace_is_over => false,
         };
         if !ended_in_time {
@@ -233,9 +255,15 @@ impl Consumer {
                 queue = shared.name,
                 "the grace period is over: messages in flight are returned to the queue"
             );
-            shared.received_all.cancel();
             shared.abort.cancel();
-            if timeout(SHUTDOWN_TIMEOUT, drained()).await.is_err() {
+            let returned = async {
+                // A poll may take a moment longer than a short grace period, and would receive what is returned.
+                if timeout(SHORTEST_POLL, &mut ended).await.is_err() {
+                    shared.received_all.cancel();
+                    drained().await;
+                }
+            };
+            if timeout(SHUTDOWN_TIMEOUT, returned).await.is_err() {
                 tracing::warn!(
                     queue = shared.name,
                     "some messages could not be returned: they are delivered again when their visibility timeout ends"

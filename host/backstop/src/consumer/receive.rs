@@ -20,14 +20,11 @@ use super::workers::{Lane, Workers};
 use crate::queue::{BATCH_ENTRIES, Message, QueueError};
 use crate::telemetry;
 
-/// The longest poll that SQS allows. It makes the fewest requests on an idle queue.
-const LONG_POLL: Duration = Duration::from_secs(20);
-
 /// The longest poll while messages are in flight or other polls are under way. A shutdown returns messages after the last poll has ended, because the poll would receive them again.
 const BUSY_POLL: Duration = Duration::from_secs(2);
 
 /// The shortest poll.
-const SHORTEST_POLL: Duration = Duration::from_secs(1);
+pub(super) const SHORTEST_POLL: Duration = Duration::from_secs(1);
 
 /// The waits while SQS is unreachable.
 const BACKOFF: Backoff = Backoff::milliseconds(200, 20_000);
@@ -57,7 +54,7 @@ impl Pollers {
     pub(super) fn start(shared: &Arc<Shared>, lanes: &TaskTracker) -> Arc<Self> {
         let options = &shared.options;
         let pollers = Arc::new(Self {
-            budget: Budget::new(options.max_in_flight, options.max_bytes_in_flight),
+            budget: Arc::clone(&shared.controls.budget),
             passing: Mutex::default(),
             lanes: lanes.clone(),
             workers: Workers::new(),
@@ -110,7 +107,11 @@ impl Pollers {
             return false;
         };
         let is_idle = self.is_alone() && self.lanes.is_empty();
-        let longest = if is_idle { LONG_POLL } else { BUSY_POLL };
+        let longest = if is_idle {
+            shared.options.idle_poll
+        } else {
+            BUSY_POLL
+        };
         // A shutdown waits for the poll no longer than the grace period.
         let wait = longest.min(shared.options.grace).max(SHORTEST_POLL);
         let asked = room.messages();
@@ -131,6 +132,7 @@ impl Pollers {
             Ok(messages) => {
                 self.succeeded(shared);
                 let received = messages.len();
+                shared.controls.gave_back(asked.saturating_sub(received));
                 shared
                     .stats
                     .received
@@ -143,6 +145,7 @@ impl Pollers {
             }
             Err(error) => {
                 drop(room);
+                shared.controls.gave_back(asked);
                 self.failed(shared, &error).await
             }
         };
@@ -173,30 +176,35 @@ impl Pollers {
         }
     }
 
-    /// Room for the messages of one poll, which are expected to be as large as the largest so far, once the gate lets them pass. `None` if the consumer stops.
+    /// Room for the messages of one poll, which are expected to be as large as the largest so far, once the controls and the gate let them pass. `None` if the consumer stops.
     async fn room(&self, shared: &Shared) -> Option<Room> {
-        let most = BATCH_ENTRIES.min(shared.options.max_in_flight);
-        let room = async {
-            let bytes = self.largest.load(Relaxed);
-            if shared.gate.is_open() {
-                let room = self.budget.room(most, bytes).await?;
-                // It may have closed while there was no room.
-                if shared.gate.is_open() {
-                    return Some(room);
-                }
-            }
-            let _passing = self.passing.lock().await;
-            loop {
-                let left = shared.gate.passed(|| self.budget.in_flight()).await;
-                let room = self.budget.room(most.min(left), bytes).await?;
-                if !shared.gate.is_closed() {
-                    return Some(room);
-                }
-            }
-        };
         tokio::select! {
-            room = room => room,
+            room = self.passed(shared) => room,
             () = shared.stop.cancelled() => None,
+        }
+    }
+
+    async fn passed(&self, shared: &Shared) -> Option<Room> {
+        let (gate, controls) = (&shared.gate, &shared.controls);
+        let bytes = self.largest.load(Relaxed);
+        let is_open = || gate.is_open() && controls.is_free();
+        if is_open() {
+            let room = self.budget.room(BATCH_ENTRIES, bytes).await?;
+            // It may have closed while there was no room.
+            if is_open() {
+                return Some(room);
+            }
+        }
+        let _passing = self.passing.lock().await;
+        loop {
+            let allowed = controls.passed().await;
+            let left = gate.passed(|| self.budget.in_flight()).await;
+            let most = BATCH_ENTRIES.min(left).min(allowed);
+            let room = self.budget.room(most, bytes).await?;
+            if !gate.is_closed() && !controls.is_paused() {
+                controls.took(room.messages());
+                return Some(room);
+            }
         }
     }
 

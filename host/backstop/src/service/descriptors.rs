@@ -48,7 +48,7 @@ fn of_queue(queue: &QueueConfig) -> u64 {
 /// The descriptors of one message in flight for its handler: a connection, or the three streams of a program and its process.
 fn per_message(handler: &HandlerConfig) -> u64 {
     match handler {
-        HandlerConfig::Http { .. } | HandlerConfig::Lambda(_) => 1,
+        HandlerConfig::Http(_) | HandlerConfig::Lambda(_) => 1,
         HandlerConfig::Exec(..) => 4,
         HandlerConfig::Function(_) => 0,
     }

@@ -288,9 +288,7 @@ async fn consumer(queue: QueueConfig, usable: Usable, assembly: &Assembly) -> Co
         "ready"
     );
     let decider = decider.shadowed_by(shadow);
-    let folder = assembly
-        .store()
-        .map(|store| store.folder().join("returned"));
+    let folder = assembly.store().map(|store| store.folder().to_owned());
     Consumer::new(queue.name, ready, handler, decider, queue.options).with_folder(folder)
 }
 
@@ -301,17 +299,7 @@ async fn handler(
 ) -> Result<Arc<dyn Handler>, QueueFault> {
     let attempt_timeout = queue.options.attempt_timeout;
     let handler: Arc<dyn Handler> = match &queue.handler {
-        HandlerConfig::Http {
-            url,
-            proxy,
-            content_type,
-        } => Arc::new(Http::new(
-            url,
-            proxy.as_deref(),
-            content_type.clone(),
-            &queue.url,
-            attempt_timeout,
-        )?),
+        HandlerConfig::Http(http) => Arc::new(Http::new(http, &queue.url, attempt_timeout)?),
         HandlerConfig::Exec(program, arguments) => Arc::new(Exec::new(program, arguments.clone())),
         HandlerConfig::Lambda(function) => Arc::new(Lambda::new(
             connections.sdk().await,
@@ -360,6 +348,7 @@ fn admin_queue((name, consumer): &(String, Consumer)) -> AdminQueue {
     let policy = Arc::clone(consumer.decider().policy());
     AdminQueue::new(name, policy)
         .polled(Arc::clone(consumer.stats().polling()))
+        .controlled(consumer.controls())
         .remembering(consumer.waiting())
 }
 

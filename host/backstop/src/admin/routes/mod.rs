@@ -1,7 +1,9 @@
 //! The routes: one module for each, with its answer.
 
+mod drain;
 mod health;
 mod metrics;
+mod pause;
 mod reconsider;
 mod rollback;
 mod status;
@@ -10,6 +12,7 @@ mod wake;
 
 use super::route::Route;
 
+pub use pause::Resumed;
 pub use status::{HostStatus, QueueStatus};
 pub use waiting::{HostMessages, HostWaiting};
 pub use wake::HostAnswer;
@@ -45,6 +48,18 @@ pub(super) const ROUTES: &[Route] = &[
         Box::pin(async move { waiting::message(&host, call).await })
     }),
     Route::action("/v1/wake", |host, call| Box::pin(wake::wake(host, call))),
+    Route::action("/v1/pause", |host, call| {
+        Box::pin(async move { pause::pause(&host, &call) })
+    }),
+    Route::action("/v1/resume", |host, call| {
+        Box::pin(async move { pause::resume(&host, &call) })
+    }),
+    Route::action("/v1/set", |host, call| {
+        Box::pin(async move { pause::set(&host, &call) })
+    }),
+    Route::action("/v1/drain", |host, call| {
+        Box::pin(async move { drain::drain(&host, &call) })
+    }),
     Route::action("/v1/reconsider", |host, call| {
         Box::pin(reconsider::reconsider(host, call))
     }),

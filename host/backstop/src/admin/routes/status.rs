@@ -1,10 +1,11 @@
-//! `GET /v1/status`: which version of its policy each queue has.
+//! `GET /v1/status`: how each queue is served, and which version of its policy it has.
 
 use serde::{Deserialize, Serialize};
 
 use crate::admin::answer::{Answer, Refused};
 use crate::admin::call::Call;
 use crate::admin::interface::{AdminQueue, Interface};
+use crate::consumer::Serving;
 use crate::policy::{RolledBack, Status};
 
 /// The status of a host, and the result of a rollback.
@@ -23,6 +24,9 @@ pub struct HostStatus {
 pub struct QueueStatus {
     /// The queue's name in the configuration.
     pub queue: String,
+    /// How it is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serving: Option<Serving>,
     /// The status of its policy.
     pub policy: Status,
     /// The rollback, if one was requested and done.
@@ -37,6 +41,7 @@ impl QueueStatus {
     pub(super) fn of(queue: &AdminQueue) -> Self {
         Self {
             queue: queue.name.clone(),
+            serving: queue.serving(),
             policy: queue.policy.status(),
             rolled_back: None,
             not_rolled_back: None,
@@ -47,7 +52,11 @@ impl QueueStatus {
 /// The status of all queues.
 pub(super) fn status(host: &Interface, call: &Call) -> Result<Answer, Refused> {
     call.expect_only(&[])?;
-    Answer::json(&HostStatus {
+    Answer::json(&of(host)?)
+}
+
+pub(super) fn of(host: &Interface) -> Result<HostStatus, Refused> {
+    Ok(HostStatus {
         process: std::process::id(),
         queues: host.queues()?.iter().map(QueueStatus::of).collect(),
     })

@@ -23,6 +23,11 @@ table! {
         flag: Some(Flag::new("http-content-type", "TYPE", "The content type of the requests of --http").requires("http")),
     }
 
+    /// Where the worker of [`http`](Self::http) says whether it is ready: a path of the same server, or a URL. Any 2xx says so.
+    health: Option<String> => http_health(String) {
+        flag: Some(Flag::new("http-health", "PATH|URL", "Ask the worker of --http here whether it is ready, before the first message and while it is unavailable: 2xx is ready [default: it is if it accepts connections]").requires("http")),
+    }
+
     /// Runs this program for each message, in place of a function. The body is its standard input; exit status 0 is success.
     exec: Option<Command> => exec(Command) {
         flag: Some(Flag::new("exec", "COMMAND", "Run this command for each message, with the body on its standard input; exit status 0 is success. Quote the command: --exec './work.sh --fast'")),

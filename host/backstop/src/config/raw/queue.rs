@@ -111,6 +111,17 @@ table! {
         flag: Some(Flag::new("max-polls", "N", "The maximum number of polls at the same time: there are as many as the queue has work for")),
     }
 
+    /// How long the poll of an idle queue waits for a message. A stop waits for the poll.
+    idle_poll: Option<Span> = "2s" => idle_poll(Duration) {
+        row: "how long the poll of an idle queue waits for a message, 1s to 20s: a stop waits for the poll, and a longer one makes fewer requests",
+    }
+
+    /// The most messages that are received: `200/s`, `50/m` or `10/h`.
+    rate: Option<String> => rate(String) {
+        row: "the most messages that are received in a second (`200/s`), minute (`/m`) or hour (`/h`), by each host",
+        shown: "no limit",
+    }
+
     /// The bytes of messages in flight at which no more are received.
     max_bytes_in_flight: Option<Bytes> = "256MiB" => max_bytes_in_flight(Bytes) {
         row: "their bodies and attributes together",

@@ -1,0 +1,408 @@
+//! What an operator changes while a queue is served: a pause, a rate, and the most messages in flight.
+//!
+//! A paused queue is not polled, and messages that were received already are returned without an attempt; attempts under way end as usual. After a pause, the messages in flight may grow over a time. A rate limits how many messages are received.
+
+mod kept_pause;
+mod pace;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use backstop_core::lock::lock;
+use backstop_core::rate::Rate;
+use metrics::Gauge;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::budget::Budget;
+use crate::failure::{Milliseconds, Timestamp};
+use crate::telemetry;
+use backstop_core::clock;
+use pace::Pace;
+
+pub(crate) use kept_pause::KeptPause;
+
+/// How often the messages in flight are counted again while they grow: nobody tells of the end of one.
+const CHECK: Duration = Duration::from_millis(50);
+
+/// A pause of a queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Pause {
+    /// When it began.
+    pub since: Timestamp,
+    /// When it ends by itself, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The operator's reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Who paused it.
+    pub by: String,
+}
+
+/// How a queue is served now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Serving {
+    /// Messages in hand.
+    pub in_flight: usize,
+    /// The most of them.
+    pub max_in_flight: usize,
+    /// The most messages that are received in a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<String>,
+    /// The pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Pause>,
+    /// Why it is not polled, if it is not and there is no pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_polled: Option<String>,
+}
+
+/// A change of the limits of a queue that is served. What is `None` stays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct NewLimits {
+    /// The rate, or that there is none.
+    pub(crate) rate: Option<Option<Rate>>,
+    pub(crate) max_in_flight: Option<usize>,
+}
+
+/// The controls of one queue.
+pub(crate) struct Controls {
+    queue: String,
+    pub(super) budget: Arc<Budget>,
+    state: Mutex<State>,
+    /// The state has changed.
+    changed: watch::Sender<()>,
+    /// Whether nothing is limited here but the messages in flight.
+    is_free: AtomicBool,
+    kept: OnceLock<KeptPause>,
+    gauge: Gauge,
+}
+
+#[derive(Default)]
+struct State {
+    pause: Option<Paused>,
+    /// The messages in flight grow after a pause.
+    ramp: Option<Ramp>,
+    pace: Option<Pace>,
+}
+
+struct Paused {
+    pause: Pause,
+    /// When it ends, whatever the clock says.
+    ends: Option<Instant>,
+}
+
+#[derive(Clone, Copy)]
+struct Ramp {
+    from: Instant,
+    over: Duration,
+}
+
+/// Whether messages may be received.
+enum Allowed {
+    Messages(usize),
+    /// Not yet.
+    In(Duration),
+    /// Not before something changes.
+    Never,
+}
+
+impl std::fmt::Debug for Controls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controls")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Controls {
+    /// The controls of the queue with this name.
+    pub(crate) fn new(queue: &str, budget: Arc<Budget>, rate: Option<Rate>) -> Arc<Self> {
+        let gauge = telemetry::Queue::named(queue).paused();
+        gauge.set(0);
+        let state = State {
+            pace: rate.map(|rate| Pace::new(rate, Instant::now())),
+            ..State::default()
+        };
+        Arc::new(Self {
+            queue: queue.to_owned(),
+            budget,
+            is_free: AtomicBool::new(state.is_free()),
+            state: Mutex::new(state),
+            changed: watch::Sender::default(),
+            kept: OnceLock::new(),
+            gauge,
+        })
+    }
+
+    /// With a place that outlives the process: a pause that is kept there goes on.
+    pub(super) fn kept_in(&self, kept: KeptPause) {
+        let pause = kept.read();
+        let _ = self.kept.set(kept);
+        if let Some(pause) = pause {
+            tracing::warn!(
+                queue = self.queue,
+                by = pause.by,
+                why = pause.why,
+                "the queue is still paused since before this start: `backstop resume` ends the pause"
+            );
+            self.begin(pause);
+        }
+    }
+
+    /// Pauses the queue, for a time or until it is resumed. A pause replaces the one before.
+    pub(crate) fn pause(&self, over: Option<Duration>, why: Option<String>, by: String) -> Pause {
+        let since = clock::now();
+        let pause = Pause {
+            since,
+            until: over.map(|over| since.plus(over)),
+            why,
+            by,
+        };
+        if let Some(kept) = self.kept.get() {
+            kept.write(&pause);
+        }
+        tracing::warn!(
+            queue = self.queue,
+            by = pause.by,
+            why = pause.why,
+            over = over.map(|over| Milliseconds::from_duration(over).to_string()),
+            "the queue is paused: it is not polled, and attempts under way end"
+        );
+        self.begin(pause.clone());
+        pause
+    }
+
+    fn begin(&self, pause: Pause) {
+        let ends = pause
+            .until
+            .map(|until| Instant::now() + until.since(clock::now()));
+        self.gauge.set(1);
+        self.change(|state| {
+            state.pause = Some(Paused { pause, ends });
+            state.ramp = None;
+        });
+    }
+
+    /// Ends a pause; the messages in flight then grow over this time. Returns the pause, if there was one.
+    pub(crate) fn resume(&self, ramp: Duration, by: &str) -> Option<Pause> {
+        let paused = self.change(|state| {
+            let paused = state.pause.take();
+            if paused.is_some() && ramp > Duration::ZERO {
+                state.ramp = Some(Ramp {
+                    from: Instant::now(),
+                    over: ramp,
+                });
+            }
+            paused
+        })?;
+        self.ended(by);
+        Some(paused.pause)
+    }
+
+    fn ended(&self, by: &str) {
+        if let Some(kept) = self.kept.get() {
+            kept.remove();
+        }
+        self.gauge.set(0);
+        tracing::info!(
+            queue = self.queue,
+            by,
+            "the pause is over: the queue is polled again"
+        );
+    }
+
+    /// Changes the limits until the host ends.
+    pub(crate) fn set(&self, limits: NewLimits, by: &str) {
+        if let Some(most) = limits.max_in_flight {
+            self.budget.set_most(most);
+            tracing::info!(
+                queue = self.queue,
+                by,
+                "max-in-flight" = most,
+                "a limit was changed"
+            );
+        }
+        if let Some(rate) = limits.rate {
+            let now = Instant::now();
+            self.change(|state| state.pace = rate.map(|rate| Pace::new(rate, now)));
+            let rate = rate.map_or_else(|| "none".to_owned(), |rate| rate.to_string());
+            tracing::info!(queue = self.queue, by, rate, "a limit was changed");
+        } else {
+            self.changed.send_replace(());
+        }
+    }
+
+    /// How the queue is served. `problem` is why it is not polled, if it is not.
+    pub(crate) fn serving(&self, problem: Option<String>) -> Serving {
+        self.end_if_over();
+        let state = self.state();
+        let paused = state.pause.as_ref().map(|it| it.pause.clone());
+        Serving {
+            in_flight: self.budget.in_hand(),
+            max_in_flight: self.budget.most(),
+            rate: state.pace.as_ref().map(|pace| pace.rate().to_string()),
+            not_polled: problem.filter(|_| paused.is_none()),
+            paused,
+        }
+    }
+
+    /// The pause, as the rest of a sentence about the queue.
+    pub(crate) fn pause_text(&self) -> Option<String> {
+        self.end_if_over();
+        let state = self.state();
+        let Pause { by, why, until, .. } = &state.pause.as_ref()?.pause;
+        let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        let left = until.map(|until| Milliseconds::from_duration(until.since(clock::now())));
+        let left = left.map_or(String::new(), |left| format!(" for another {left}"));
+        Some(format!("is paused{left} by {by}{why}"))
+    }
+
+    /// Whether nothing is limited here but the messages in flight.
+    pub(super) fn is_free(&self) -> bool {
+        self.is_free.load(SeqCst)
+    }
+
+    /// Whether no attempt may begin.
+    pub(super) fn is_paused(&self) -> bool {
+        !self.is_free() && self.state().pause.is_some()
+    }
+
+    /// Waits until messages may be received. Returns how many.
+    pub(super) async fn passed(&self) -> usize {
+        let mut changed = self.changed.subscribe();
+        loop {
+            changed.borrow_and_update();
+            match self.allowed(Instant::now()) {
+                Allowed::Messages(messages) => return messages,
+                Allowed::In(wait) => {
+                    tokio::select! {
+                        _ = changed.changed() => {}
+                        () = sleep(wait) => {}
+                    }
+                }
+                Allowed::Never => drop(changed.changed().await),
+            }
+        }
+    }
+
+    fn allowed(&self, now: Instant) -> Allowed {
+        self.end_if_over();
+        let mut state = self.state();
+        if let Some(paused) = &state.pause {
+            return match paused.ends {
+                Some(ends) => Allowed::In(ends.saturating_duration_since(now)),
+                None => Allowed::Never,
+            };
+        }
+        let mut most = usize::MAX;
+        if let Some(ramp) = state.ramp {
+            let limit = ramp.limit(self.budget.most(), now);
+            most = limit.saturating_sub(self.budget.in_flight());
+            if most == 0 {
+                return Allowed::In(CHECK);
+            }
+        }
+        match &mut state.pace {
+            Some(pace) => match pace.ready(now) {
+                Ok(messages) => Allowed::Messages(most.min(messages)),
+                Err(wait) => Allowed::In(wait),
+            },
+            None => Allowed::Messages(most),
+        }
+    }
+
+    /// Ends what ends by itself.
+    fn end_if_over(&self) {
+        if self.is_free() {
+            return;
+        }
+        let now = Instant::now();
+        if self.state().is_over(now) {
+            let paused = self.change(|state| {
+                state.ramp = state.ramp.filter(|ramp| !ramp.is_over(now));
+                state.pause.take_if(|paused| paused.is_over(now))
+            });
+            if paused.is_some() {
+                self.ended("its own end");
+            }
+        }
+    }
+
+    /// This many messages are received, at most.
+    pub(super) fn took(&self, messages: usize) {
+        if let Some(pace) = &mut self.state().pace {
+            pace.took(messages);
+        }
+    }
+
+    /// So many messages fewer were received.
+    pub(super) fn gave_back(&self, messages: usize) {
+        if messages > 0
+            && !self.is_free()
+            && let Some(pace) = &mut self.state().pace
+        {
+            pace.gave_back(messages);
+        }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state();
+        let result = change(&mut state);
+        let is_free = state.is_free();
+        self.is_free.store(is_free, SeqCst);
+        drop(state);
+        self.changed.send_replace(());
+        result
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl State {
+    const fn is_free(&self) -> bool {
+        self.pause.is_none() && self.ramp.is_none() && self.pace.is_none()
+    }
+
+    /// Whether something ends by itself, and has.
+    fn is_over(&self, now: Instant) -> bool {
+        self.ramp.is_some_and(|it| it.is_over(now))
+            || self.pause.as_ref().is_some_and(|it| it.is_over(now))
+    }
+}
+
+impl Paused {
+    fn is_over(&self, now: Instant) -> bool {
+        self.ends.is_some_and(|ends| now >= ends)
+    }
+}
+
+impl Ramp {
+    fn is_over(self, now: Instant) -> bool {
+        now >= self.from + self.over
+    }
+
+    /// How many messages may be in flight, of this many at its end.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a number of messages"
+    )]
+    fn limit(self, most: usize, now: Instant) -> usize {
+        let since = now.saturating_duration_since(self.from);
+        let share = since.as_secs_f64() / self.over.as_secs_f64();
+        ((most as f64 * share) as usize).clamp(1, most.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! `backstop set`: changes the limits of a queue on running hosts.
+
+use backstop::internal::consumer::Serving;
+use backstop_core::text::one_line;
+use clap::Parser;
+use serde_json::{Map, Value};
+
+use super::act;
+use super::status::limits;
+use crate::error::{CommandError, Result};
+use crate::hosts::{HostArgs, print_each};
+use crate::terminal::println;
+use crate::terminal::style::BOLD;
+
+const EXAMPLES: &str = "\
+Examples:
+  The provider is slow today: no more than 50 messages a second, 10 at a time:
+    backstop set orders rate=50/s max-in-flight=10
+
+  No limit on the rate any more:
+    backstop set orders rate=none
+
+A change lasts until the host ends: after that, the configuration counts again. Each host has its own limits, so three hosts with rate=50/s receive up to 150 messages a second. `backstop status` shows the limits.";
+
+/// Change a queue's limits on running hosts, until they end
+///
+/// It reaches all hosts of this machine that serve the queue, or those of --admin.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The queue, by its name in the configuration
+    #[arg(value_name = "QUEUE")]
+    queue: String,
+
+    /// The limits: rate=50/s (or /m, /h, or none), max-in-flight=20
+    #[arg(value_name = "KEY=VALUE", required = true, value_parser = limit)]
+    limits: Vec<(String, Value)>,
+
+    #[command(flatten)]
+    hosts: HostArgs,
+
+    /// Print the answer of each host as JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+fn limit(text: &str) -> Result<(String, Value), String> {
+    let expected = || format!("`{text}`: expected rate=50/s, rate=none or max-in-flight=20");
+    let (key, value) = text.split_once('=').ok_or_else(expected)?;
+    let value = match key {
+        "rate" => Value::from(value),
+        "max-in-flight" => Value::from(value.parse::<u64>().map_err(|_| expected())?),
+        _ => return Err(expected()),
+    };
+    Ok((key.to_owned(), value))
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut body = Map::from_iter([("queue".to_owned(), Value::from(&*args.queue))]);
+    for (key, value) in &args.limits {
+        if body.insert(key.clone(), value.clone()).is_some() {
+            let text = format!("`{key}` is given twice: name each limit once");
+            return Err(CommandError::Usage(text));
+        }
+    }
+    let answers = act::<Serving>(&args.hosts, &args.queue, "set", &Value::Object(body))?;
+    if args.json {
+        return print_each(&answers);
+    }
+    let queue = one_line(&args.queue);
+    for (host, answer) in &answers {
+        let limits = limits(&answer.result);
+        println!("{BOLD}{queue}{BOLD:#}  {}  {limits}", one_line(host.name()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_a_key_and_a_value() {
+        assert_eq!(limit("rate=50/s").unwrap().1, Value::from("50/s"));
+        assert_eq!(limit("max-in-flight=20").unwrap().1, Value::from(20));
+        for invalid in [
+            "rate",
+            "speed=5",
+            "max-in-flight=many",
+            "max-in-flight=-1",
+            "",
+        ] {
+            assert!(limit(invalid).is_err(), "{invalid}");
+        }
+    }
+}
