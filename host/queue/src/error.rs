@@ -114,7 +114,11 @@ impl EntryError {
 
     /// The error of an entry that the response lists neither as successful nor as failed.
     pub fn missing() -> Self {
-        Self::new(UNANSWERED, "the response does not mention the entry", false)
+        Self {
+            code: UNANSWERED.to_owned(),
+            message: "the response does not mention the entry".to_owned(),
+            retryable: true,
+        }
     }
 }
 

@@ -197,8 +197,7 @@ pub(super) fn entry_results<T>(
     successful: impl Iterator<Item = (String, T)>,
     failed: Vec<api::BatchResultErrorEntry>,
 ) -> Vec<Result<T, EntryError>> {
-    let missing = || Err(EntryError::missing());
-    let mut results: Vec<_> = std::iter::repeat_with(missing).take(entries).collect();
+    let mut results: Vec<_> = std::iter::repeat_with(|| None).take(entries).collect();
     let failed = failed.into_iter().map(|entry| {
         let message = entry.message.unwrap_or_default();
         let error = EntryError::new(entry.code, message, entry.sender_fault);
@@ -207,10 +206,12 @@ pub(super) fn entry_results<T>(
     for (id, result) in successful.map(|(id, entry)| (id, Ok(entry))).chain(failed) {
         let index = id.parse().ok();
         if let Some(slot) = index.and_then(|index: usize| results.get_mut(index)) {
-            *slot = result;
+            *slot = Some(result);
         }
     }
-    results
+    let missing = || Err(EntryError::missing());
+    let results = results.into_iter();
+    results.map(|it| it.unwrap_or_else(missing)).collect()
 }
 
 #[cfg(test)]
