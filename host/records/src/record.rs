@@ -92,6 +92,10 @@ pub enum End {
     DeadlineExceeded,
     /// The policy allowed a retry, but the retry budget did not.
     BudgetExhausted,
+    /// The circuit breaker refused the attempt.
+    BreakerOpen,
+    /// The attempt found no place in the bulkhead, and did not wait for one.
+    BulkheadFull,
     /// The policy says that every further attempt would fail.
     Permanent,
     /// The policy, or the retrier's own limit of attempts, allows no further attempt.
@@ -100,18 +104,22 @@ pub enum End {
 
 impl End {
     /// All ends.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 6] = [
         Self::DeadlineExceeded,
         Self::BudgetExhausted,
+        Self::BreakerOpen,
+        Self::BulkheadFull,
         Self::Permanent,
         Self::GaveUp,
     ];
 
-    /// `deadline-exceeded`, `budget-exhausted`, `permanent` or `gave-up`, spelled the same in metrics, spans and decision records.
+    /// `deadline-exceeded`, `budget-exhausted`, `breaker-open`, `bulkhead-full`, `permanent` or `gave-up`, spelled the same in metrics, spans and decision records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::DeadlineExceeded => "deadline-exceeded",
             Self::BudgetExhausted => "budget-exhausted",
+            Self::BreakerOpen => "breaker-open",
+            Self::BulkheadFull => "bulkhead-full",
             Self::Permanent => "permanent",
             Self::GaveUp => "gave-up",
         }

@@ -15,6 +15,10 @@ const ENDS: &str = "backstop_retry_ends_total";
 const DELAY_SECONDS: &str = "backstop_retry_delay_seconds";
 const BUDGET_TOKENS: &str = "backstop_retry_budget_tokens";
 const BUDGET_REFUSALS: &str = "backstop_retry_budget_refusals_total";
+const BREAKER_OPEN: &str = "backstop_retry_breaker_open";
+const BREAKER_REFUSALS: &str = "backstop_retry_breaker_refusals_total";
+const BULKHEAD_IN_USE: &str = "backstop_retry_bulkhead_in_use";
+const BULKHEAD_REFUSALS: &str = "backstop_retry_bulkhead_refusals_total";
 
 /// A metric of a retrier or a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +58,7 @@ pub const METRICS: &[Metric] = &[
         name: ENDS,
         kind: "counter",
         labels: &["retrier", "end"],
-        meaning: "calls by their end: `succeeded`, `deadline-exceeded`, `budget-exhausted`, `permanent`, `gave-up`, or `cancelled` (dropped by the program)",
+        meaning: "calls by their end: `succeeded`, `deadline-exceeded`, `budget-exhausted`, `breaker-open`, `bulkhead-full`, `permanent`, `gave-up`, or `cancelled` (dropped by the program)",
     },
     Metric {
         name: DELAY_SECONDS,
@@ -74,6 +78,30 @@ pub const METRICS: &[Metric] = &[
         labels: &["budget"],
         meaning: "retries that the budget refused",
     },
+    Metric {
+        name: BREAKER_OPEN,
+        kind: "gauge",
+        labels: &["breaker"],
+        meaning: "1 while the breaker is open, or a probe is under way",
+    },
+    Metric {
+        name: BREAKER_REFUSALS,
+        kind: "counter",
+        labels: &["breaker"],
+        meaning: "attempts that the breaker refused",
+    },
+    Metric {
+        name: BULKHEAD_IN_USE,
+        kind: "gauge",
+        labels: &["bulkhead"],
+        meaning: "attempts that have a place of the bulkhead",
+    },
+    Metric {
+        name: BULKHEAD_REFUSALS,
+        kind: "counter",
+        labels: &["bulkhead"],
+        meaning: "attempts that found the bulkhead full and did not wait",
+    },
 ];
 
 /// The metrics of one retrier, bound once.
@@ -85,7 +113,7 @@ pub(crate) struct Metrics {
     /// By [`ErrorClass`]: transient, throttled, permanent, other.
     failures: [Counter; 4],
     /// By [`End`].
-    ends: [Counter; 4],
+    ends: [Counter; 6],
 }
 
 impl Metrics {
@@ -120,10 +148,12 @@ impl Metrics {
 
     /// Counts a call that ended like this.
     pub(crate) fn ended(&self, end: End) {
-        let [deadline, budget, permanent, gave_up] = &self.ends;
+        let [deadline, budget, breaker, bulkhead, permanent, gave_up] = &self.ends;
         let counter = match end {
             End::DeadlineExceeded => deadline,
             End::BudgetExhausted => budget,
+            End::BreakerOpen => breaker,
+            End::BulkheadFull => bulkhead,
             End::Permanent => permanent,
             End::GaveUp => gave_up,
         };
@@ -145,4 +175,28 @@ pub(crate) fn budget_tokens(budget: &Arc<str>) -> Gauge {
 /// Counts the refusals of the budget with this name.
 pub(crate) fn budget_refusals(budget: &Arc<str>) -> Counter {
     existing(counter!(BUDGET_REFUSALS, "budget" => SharedString::from_shared(Arc::clone(budget))))
+}
+
+/// Whether the breaker with this name is open.
+pub(crate) fn breaker_open(breaker: &Arc<str>) -> Gauge {
+    gauge!(BREAKER_OPEN, "breaker" => SharedString::from_shared(Arc::clone(breaker)))
+}
+
+/// Counts the refusals of the breaker with this name.
+pub(crate) fn breaker_refusals(breaker: &Arc<str>) -> Counter {
+    existing(
+        counter!(BREAKER_REFUSALS, "breaker" => SharedString::from_shared(Arc::clone(breaker))),
+    )
+}
+
+/// The places in use of the bulkhead with this name.
+pub(crate) fn bulkhead_in_use(bulkhead: &Arc<str>) -> Gauge {
+    gauge!(BULKHEAD_IN_USE, "bulkhead" => SharedString::from_shared(Arc::clone(bulkhead)))
+}
+
+/// Counts the refusals of the bulkhead with this name.
+pub(crate) fn bulkhead_refusals(bulkhead: &Arc<str>) -> Counter {
+    existing(
+        counter!(BULKHEAD_REFUSALS, "bulkhead" => SharedString::from_shared(Arc::clone(bulkhead))),
+    )
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use backstop_core::failure::{Error, Failure, Milliseconds};
 
-use super::{Condition, Cut, Failing, Run, State, Timer};
+use super::{Admission, Condition, Cut, Failing, Run, State, Timer};
 use crate::attempt::Attempt;
 use crate::decider::{Evaluating, Evaluation};
 use crate::describe::Describer;
@@ -97,6 +97,8 @@ where
         *this.timer = None;
         // The attempt's future must not live on while the call waits.
         this.state.set(State::Done);
+        let admission = std::mem::take(this.admission);
+        drop(admission.place);
         let attempt = NonZeroU32::new(*this.attempts).unwrap_or(NonZeroU32::MIN);
         let failing = this.failing.get_or_insert_with(|| {
             let id = this.id.take().unwrap_or_else(|| retrier.ids.next());
@@ -109,6 +111,7 @@ where
             failing.error = error;
         }
         let remembered = &mut failing.remembered;
+        remembered.pass = admission.pass;
         let failure = retrier.failure(remembered, attempt, description, this.attributes);
         if is_refused {
             let evaluation = Evaluation::refused_by_call(&failure);
@@ -170,6 +173,10 @@ where
         let mut this = self.project();
         *this.timer = None;
         this.state.set(State::Done);
+        let admission = std::mem::take(this.admission);
+        if let Some(pass) = admission.pass {
+            pass.succeeded(this.retrier.clock.now());
+        }
         this.under_way.has_begun = false;
         match this.failing.take() {
             None => this.retrier.first_succeeded(),
@@ -201,19 +208,21 @@ where
         let mut this = self.project();
         *this.timer = None;
         this.state.set(State::Done);
+        *this.admission = Admission::default();
         this.under_way.has_begun = false;
         let time_left = this
             .deadline
             .map(|deadline| deadline.saturating_duration_since(now));
         // Before the event: it gives back what a retry took that was not sent.
         let state = ended(this.failing.take(), D::as_error, *this.attempts, time_left);
-        this.retrier.deadline_exceeded(*this.attempts, time_left);
+        this.retrier
+            .ended_without_failure(End::DeadlineExceeded, *this.attempts, time_left);
         RetryError::new(End::DeadlineExceeded, state)
     }
 }
 
 /// The state of a call that ends now.
-fn ended<E>(
+pub(super) fn ended<E>(
     failing: Option<Box<Failing<E>>>,
     as_error: AsError<E>,
     attempts: u32,
@@ -223,9 +232,9 @@ fn ended<E>(
         Some(failing) => (Some(failing.remembered), failing.error),
         None => (None, None),
     };
-    let (description, decision) = match remembered {
-        Some(remembered) => (Some(remembered.description), remembered.decision),
-        None => (None, None),
+    let (description, decision, refusal) = match remembered {
+        Some(it) => (Some(it.description), it.decision, it.refusal),
+        None => (None, None, None),
     };
     Ended {
         attempts,
@@ -233,6 +242,7 @@ fn ended<E>(
         as_error,
         description,
         decision,
+        refusal,
         time_left,
     }
 }
