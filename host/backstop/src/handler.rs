@@ -40,4 +40,3 @@
 //! ```
 
 pub use backstop_handlers::{ContentType, Function, Handler, HttpError, PANIC, TIMEOUT, function};
-pub(crate) use backstop_handlers::{Exec, Http, Lambda};
