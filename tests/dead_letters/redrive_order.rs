@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop::CancellationToken;
-use backstop::queue::{
-    BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
-    ReceiptHandle, VisibilityTimeout,
-};
 use backstop_core::failure::Timestamp;
 use backstop_dead_letters::redrive::{
     Activity, Outcome, Phase, Plan, Ramp, Runs, Setup, Summary, To, run,
 };
 use backstop_dead_letters::{Attempts, Filters};
+use backstop_queue::{
+    BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
+    ReceiptHandle, VisibilityTimeout,
+};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 /// A queue that delivers the newest letters first.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 
-use backstop::internal::config::{Config, variables};
 use backstop_envelope::Envelope;
+use backstop_host::config::{Config, variables};
 use backstop_telemetry::{Kind, METRICS};
 use backstop_tests::backstop::{command, text};
 use backstop_tests::documents::{anchors, blocks, document, documents, names_in_tables, top};

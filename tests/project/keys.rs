@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use backstop::internal::config::{rows_of, schema};
+use backstop_host::config::{rows_of, schema};
 use backstop_tests::documents::{blocks, document, top};
 use serde_json::Value;
 

@@ -2,14 +2,16 @@
 
 use std::process::ExitCode;
 
-use backstop::error::{AssemblyError, Faults, LoadError, QueueFault};
-use backstop::internal::admin::{ClientError, TokenError};
-use backstop::queue::{EntryError, QueueError};
-use backstop::{ConfigError, StartError};
 use backstop_core::text::{chain, harmless, one_line};
 use backstop_dead_letters::redrive::RedriveError;
 use backstop_deliver::OpenError;
 use backstop_engine::{CompileError, SandboxError};
+use backstop_host::admin::{ClientError, TokenError};
+use backstop_host::assembly::{AssemblyError, LoadError};
+use backstop_host::config::ConfigError;
+use backstop_host::consumer::Faults;
+use backstop_host::service::{QueueFault, StartError};
+use backstop_queue::{EntryError, QueueError};
 use backstop_versions::{
     BucketError, KeyError, PackageError, PolicyError, RegistryError, SignatureError, SigningError,
     SourceError, StoreError, WatchError,

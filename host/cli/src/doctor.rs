@@ -5,11 +5,11 @@ use std::sync::Arc;
 use clap::Parser;
 use clap::builder::Resettable;
 
-use backstop::internal::config::{Config, LambdaFlags};
-use backstop::internal::doctor::{Finding, Given, Severity, Workload, examine};
-use backstop::queue::Connections;
 use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
+use backstop_host::config::{Config, LambdaFlags};
+use backstop_host::doctor::{Finding, Given, Severity, Workload, examine};
+use backstop_queue::Connections;
 
 use crate::error::{CommandError, Result};
 use crate::forecast;

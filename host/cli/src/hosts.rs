@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use backstop::internal::admin::{ClientError, Host, HostStatus, Token};
-use backstop::internal::config::{Cache, Config};
 use backstop_core::text::chain;
+use backstop_host::admin::{ClientError, Host, HostStatus, Token};
+use backstop_host::config::{Cache, Config};
 use clap::Parser;
 use futures_util::future::join_all;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! The flags of `backstop run` that set keys of the configuration, made from the list of keys.
 
-use backstop::Backstop;
-use backstop::internal::config::{Flag, Key, keys};
+use backstop_host::Backstop;
+use backstop_host::config::{Flag, Key, keys};
 use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 

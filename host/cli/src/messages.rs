@@ -7,10 +7,9 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use backstop::internal::config::Config;
-use backstop::queue::{Connections, LocalQueue, Outgoing, Queue};
 use backstop_files::regular_file;
-use backstop_queue::BATCH_BYTES;
+use backstop_host::config::Config;
+use backstop_queue::{BATCH_BYTES, Connections, LocalQueue, Outgoing, Queue};
 
 use crate::error::{CommandError, Context, Result, unreadable};
 
@@ -110,7 +109,7 @@ fn line(input: &mut impl BufRead) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use backstop::queue::LocalSettings;
+    use backstop_queue::LocalSettings;
     use std::time::Duration;
 
     async fn filled(input: &str) -> Result<usize> {

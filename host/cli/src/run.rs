@@ -8,14 +8,14 @@ use clap::{ArgGroup, Parser};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use backstop::Backstop;
-use backstop::ConfigError;
-use backstop::Summary;
-use backstop::internal::config::{Config, Destination, HandlerConfig};
-use backstop::internal::service::Service;
-use backstop::queue::Connections;
 use backstop_core::text::{chain, visible};
+use backstop_host::Backstop;
+use backstop_host::config::{Config, ConfigError, HandlerConfig};
+use backstop_host::consumer::Summary;
+use backstop_host::service::Service;
 use backstop_logging::BackgroundWriter;
+use backstop_queue::Connections;
+use backstop_records::Destination;
 
 use crate::error::{CommandError, Context, Result};
 use crate::key_flags::{KeyFlags, of_one_queue};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use backstop::internal::admin::{Host, HostAnswer};
 use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
+use backstop_host::admin::{Host, HostAnswer};
 use backstop_settle::waiting::{Refusal, Woken};
 use clap::{ArgGroup, Parser};
 use serde_json::json;

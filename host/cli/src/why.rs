@@ -5,15 +5,15 @@ mod waiting;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use backstop::internal::admin::HostMessages;
-use backstop::internal::config::{Config, Destination};
-use backstop::record::DecisionRecord;
 use backstop_core::clock;
 use backstop_core::decision::{Action, DecidedBy};
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::settings::parse_pair;
 use backstop_core::text::one_line;
 use backstop_files::regular_file::described;
+use backstop_host::admin::HostMessages;
+use backstop_host::config::Config;
+use backstop_records::{DecisionRecord, Destination};
 use backstop_workbench::replay::{
     Candidate, Life, Lines, NotComparable, RecordedAnswer, Step, Today,
 };

@@ -18,9 +18,9 @@ mod work;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use backstop::queue::Connections;
 use backstop_core::settings::parse_pair;
 use backstop_files::values::parse_number;
+use backstop_queue::Connections;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::error::{CommandError, Result};
@@ -79,7 +79,7 @@ struct Shared {
     after_failure: AfterFailure,
 
     /// Use this endpoint in place of the region's own
-    #[arg(long, value_name = "URL", value_parser = backstop::internal::config::parse_endpoint)]
+    #[arg(long, value_name = "URL", value_parser = backstop_host::config::parse_endpoint)]
     endpoint_url: Option<String>,
 
     /// Print the summary as JSON

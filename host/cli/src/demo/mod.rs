@@ -13,14 +13,12 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use backstop::Summary;
-use backstop::internal::consumer::{self, Consumer, Options};
-use backstop::queue::{Connections, Queue};
 use backstop_core::decision::Bounds;
 use backstop_core::text::chain;
 use backstop_decider::Decider;
 use backstop_engine::Sandbox;
-use backstop_queue::BATCH_ENTRIES;
+use backstop_host::consumer::{self, Consumer, Options, Summary};
+use backstop_queue::{BATCH_ENTRIES, Connections, Queue};
 use backstop_versions::{LivePolicy, PolicySpec, Reload, Source, Watcher};
 
 use crate::error::{CommandError, Context, Result};

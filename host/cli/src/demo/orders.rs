@@ -8,11 +8,10 @@ use async_trait::async_trait;
 use backstop_core::lock::lock;
 
 use super::timeline::Timeline;
-use backstop::handler::Handler;
-use backstop::queue::{Message, Outgoing};
-use backstop::record::DecisionRecord;
 use backstop_core::failure::{Error, Milliseconds};
-use backstop_records::Observer;
+use backstop_handlers::Handler;
+use backstop_queue::{Message, Outgoing};
+use backstop_records::{DecisionRecord, Observer};
 
 /// The number of orders.
 pub(super) const TOTAL: u32 = 100;

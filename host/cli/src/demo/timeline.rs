@@ -9,11 +9,10 @@ use std::time::Duration;
 use tokio::time::{Instant, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use backstop::Summary;
-use backstop::internal::consumer::Stats;
-use backstop::record::DecisionRecord;
 use backstop_core::decision::Action;
 use backstop_core::text::one_line;
+use backstop_host::consumer::{Stats, Summary};
+use backstop_records::DecisionRecord;
 
 use crate::terminal::println;
 use crate::terminal::style::{CYAN, DIM, GREEN, RED, YELLOW};

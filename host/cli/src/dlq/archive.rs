@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::CancellationToken;
-use backstop::queue::{Connections, Queue};
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::{
     ArchiveError, ArchiveFile, Archived, ArchivingError, Batch, Filters, Reader, Seen, archive,
 };
+use backstop_queue::{Connections, Queue};
 use backstop_versions::BucketError;
 use clap::{ArgGroup, Parser};
 use indicatif::HumanBytes;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::filters::FilterArgs;
 use super::queue::QueueArgs;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use backstop::internal::config::{Config, parse_endpoint};
-use backstop::queue::{Connections, Queue};
+use backstop_host::config::{Config, parse_endpoint};
+use backstop_queue::{Connections, Queue};
 use clap::Parser;
 
 use super::reading::unusable;

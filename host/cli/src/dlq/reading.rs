@@ -4,13 +4,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::CancellationToken;
-use backstop::queue::{Queue, QueueError, VisibilityTimeout};
 use backstop_core::text::one_line;
 use backstop_dead_letters::{End, Letter, ReadError, ReadOptions, Seen};
 use backstop_files::values::{parse_number, parse_span};
+use backstop_queue::{Queue, QueueError, VisibilityTimeout};
 use clap::Parser;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::error::{CommandError, Context, Result};
 use crate::terminal::{Progress, count, counted, joined};

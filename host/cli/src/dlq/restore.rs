@@ -6,15 +6,15 @@ use std::io::{BufRead, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use backstop::CancellationToken;
-use backstop::internal::config::parse_endpoint;
-use backstop::queue::Connections;
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::{
     ArchiveError, ArchivedLetter, ArchivedLetters, Filters, Restoring, read_ids, restore,
 };
+use backstop_host::config::parse_endpoint;
+use backstop_queue::Connections;
 use clap::Parser;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::filters::FilterArgs;
 use super::queue::address;

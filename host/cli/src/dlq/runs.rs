@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use backstop::queue::Connections;
 use backstop_core::clock;
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::redrive::{self, Ledger, Plan, RunFolder, Runs, Setup};
+use backstop_queue::Connections;
 use clap::Parser;
 use serde_json::{Value, json};
 

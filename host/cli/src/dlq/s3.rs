@@ -3,9 +3,9 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use backstop::queue::Connections;
 use backstop_core::clock;
 use backstop_dead_letters::ArchivedLetters;
+use backstop_queue::Connections;
 use backstop_versions::{Bucket, BucketError};
 
 use crate::error::{CommandError, Result};

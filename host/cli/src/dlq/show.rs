@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use backstop::CancellationToken;
-use backstop::queue::{Attribute, Queue};
 use backstop_core::clock;
 use backstop_core::failure::{Timestamp, bounded_id};
 use backstop_core::text::one_line;
 use backstop_dead_letters::{Filters, Letter, Reader};
+use backstop_queue::{Attribute, Queue};
 use clap::Parser;
+use tokio_util::sync::CancellationToken;
 
 use super::letter;
 use super::queue::QueueArgs;

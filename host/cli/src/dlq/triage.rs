@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use backstop::internal::assembly::Assembly;
-use backstop::internal::config::Config;
-use backstop::queue::Queue;
 use backstop_core::decision::{Action, Bounds, DecidedBy, Decision, FallbackCause, Reach, decide};
 use backstop_core::failure::{Error, Milliseconds};
 use backstop_core::settings::parse_pair;
 use backstop_core::text::one_line;
 use backstop_dead_letters::{Attempts, Filters, Letter, Reader, Seen, rebuild};
 use backstop_engine::{Payload, Policy};
+use backstop_host::assembly::Assembly;
+use backstop_host::config::Config;
+use backstop_queue::Queue;
 use clap::Parser;
 use serde_json::{Value, json};
 
@@ -198,7 +198,7 @@ async fn classify_all(
     reader: &mut Reader,
     classifier: &Arc<Classifier>,
     filters: &Filters,
-    stop: &backstop::CancellationToken,
+    stop: &tokio_util::sync::CancellationToken,
     mut saved: Option<&mut Saved>,
 ) -> Result<Answers> {
     let progress = Progress::counting("letters classified");

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use backstop::internal::admin::{ClientError, Host, HostStatus};
 use backstop_core::text::one_line;
+use backstop_host::admin::{ClientError, Host, HostStatus};
 use clap::Parser;
 use serde_json::json;
 use tokio::runtime::Handle;

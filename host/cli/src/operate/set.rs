@@ -1,7 +1,7 @@
 //! `backstop set`: changes the limits of a queue on running hosts.
 
-use backstop::internal::consumer::Serving;
 use backstop_core::text::one_line;
+use backstop_host::consumer::Serving;
 use clap::Parser;
 use serde_json::{Map, Value};
 

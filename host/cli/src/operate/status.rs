@@ -1,10 +1,10 @@
 //! `backstop status`: how running hosts serve their queues.
 
-use backstop::internal::admin::{HostStatus, QueueStatus};
-use backstop::internal::consumer::{Pause, Serving};
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
+use backstop_host::admin::{HostStatus, QueueStatus};
+use backstop_host::consumer::{Pause, Serving};
 use clap::Parser;
 
 use crate::error::Result;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::Parser;
 
-use backstop::internal::config::parse_endpoint;
+use backstop_host::config::parse_endpoint;
 use backstop_versions::{Location, RegistryOptions, Remotes, Source};
 
 /// The address of a policy on another machine.

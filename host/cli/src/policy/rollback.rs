@@ -1,6 +1,6 @@
 //! `backstop policy rollback`: returns running hosts to the previous version of their policies.
 
-use backstop::internal::admin::HostStatus;
+use backstop_host::admin::HostStatus;
 use clap::Parser;
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 pub(crate) mod filters;
 mod report;
 
-use backstop::internal::admin::HostWaiting;
 use backstop_core::clock;
+use backstop_host::admin::HostWaiting;
 use clap::Parser;
 
 use crate::error::Result;

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use backstop::internal::admin::{Host, HostWaiting};
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::one_line;
+use backstop_host::admin::{Host, HostWaiting};
 use backstop_settle::waiting::{Count, Due, Group, QueueReport};
 
 use crate::terminal::style::{BOLD, DIM, YELLOW};

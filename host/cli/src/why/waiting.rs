@@ -1,9 +1,9 @@
 //! What a host remembers of a message that waits.
 
-use backstop::internal::admin::Host;
 use backstop_core::decision::{Action, Hold};
 use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
+use backstop_host::admin::Host;
 use backstop_settle::waiting::{MessageReport, Today};
 
 use crate::terminal::println;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use backstop::record::DecisionRecord;
 use backstop_core::decision::{Answer, Bounds, Reach, decide};
 use backstop_core::failure::{Failure, Milliseconds, bounded_id};
 use backstop_engine::{EvaluationError, Payload};
+use backstop_records::DecisionRecord;
 use serde::Serialize;
 
 use super::answer::NotComparable;

@@ -10,10 +10,10 @@ use super::candidate::Replay;
 use super::change::Change;
 use super::lines::{Line, LineRef};
 use super::recorded::{reveals_broken_policy, unrepeatable};
-use backstop::record::DecisionRecord;
 use backstop_core::decision::Decision;
 use backstop_core::failure::Failure;
 use backstop_engine::{Evaluation, EvaluationError, PartName, Payload, Policy};
+use backstop_records::DecisionRecord;
 
 /// The outcome of one line.
 #[derive(Debug)]

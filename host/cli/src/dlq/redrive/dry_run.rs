@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use backstop::queue::{Connections, Queue};
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::redrive::{Plan, Rehearsal, rehearse};
 use backstop_dead_letters::{Attempts, Filters};
 use backstop_queue::envelope::EnvelopeKeys;
+use backstop_queue::{Connections, Queue};
 use serde_json::{Map, Value, json};
 
 use super::super::reading;

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::queue::{Connections, Queue};
 use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{
@@ -20,6 +19,7 @@ use backstop_dead_letters::redrive::{
 };
 use backstop_files::values::parse_span;
 use backstop_queue::envelope::EnvelopeKeys;
+use backstop_queue::{Connections, Queue};
 use clap::Parser;
 
 use super::filters::FilterArgs;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use backstop::queue::Connections;
 use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{MOST_PER_SECOND, Outcome, Plan, RunFolder, To, run_native};
-use backstop_queue::Sqs;
+use backstop_queue::{Connections, Sqs};
 
 use super::{Args, report, state};
 use crate::error::{CommandError, Result};

@@ -4,10 +4,10 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::queue::{Queue, VisibilityTimeout};
 use backstop_core::failure::Timestamp;
 use backstop_dead_letters::redrive::{DEFAULT_WAIT, Plan, Ramp, Share, To};
 use backstop_dead_letters::{Attempts, Filters};
+use backstop_queue::{Queue, VisibilityTimeout};
 use clap::Parser;
 
 use super::super::filters::FilterArgs;

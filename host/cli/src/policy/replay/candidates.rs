@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use backstop::internal::assembly::Assembly;
-use backstop::internal::config::Config;
 use backstop_engine::Policy;
+use backstop_host::assembly::Assembly;
+use backstop_host::config::Config;
 use backstop_workbench::replay::{Candidate, EvaluatedPolicy, QueuePolicy};
 use backstop_workbench::subject::Subject;
 

@@ -24,12 +24,12 @@ use super::keys::{
     Flag, Key, RawValue, argument, method, override_by, raw_value, schema_of, table,
 };
 use super::{
-    ConfigError, FunctionHandler, OnMissingKey, OnUnknown, Places, RecordAttributes, RecordFormat,
-    Variables, parse_endpoint,
+    ConfigError, FunctionHandler, Places, RecordAttributes, RecordFormat, Variables, parse_endpoint,
 };
 use crate::Backstop;
 use crate::builder::Change;
 use crate::hold::HoldMode;
+use backstop_core::idempotency::{OnMissingKey, OnUnknown};
 use backstop_files::only_tables;
 
 pub(crate) use super::keys::Table;

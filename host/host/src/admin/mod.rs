@@ -6,7 +6,7 @@ mod address;
 mod answer;
 mod call;
 mod caller;
-pub(crate) mod client;
+mod client;
 mod guard;
 mod interface;
 mod route;
@@ -17,10 +17,11 @@ mod token;
 
 pub(crate) use address::Address;
 pub use address::AdminError;
+pub use client::{ClientError, Host};
 pub use interface::{AdminQueue, Interface};
 pub use routes::{HostAnswer, HostMessages, HostStatus, HostWaiting, QueueStatus, Resumed, paths};
 pub use socket::ControlSocket;
-pub use token::{TOKEN_VARIABLE, Token, TokenError};
+pub use token::{Token, TokenError};
 
 /// The version of the interface, in its paths and in each answer.
 pub(crate) const VERSION: u64 = 1;

@@ -37,12 +37,12 @@ struct State {
 
 impl Refresh {
     /// Checks for updates of a policy that has just been loaded.
-    pub fn of_policy(policy: Arc<LivePolicy>) -> Self {
+    pub(super) fn of_policy(policy: Arc<LivePolicy>) -> Self {
         Self::new(policy, Purpose::Live, RELOAD_TIMEOUT)
     }
 
     /// The same for a shadow. No batch waits for its checks.
-    pub fn of_shadow(policy: Arc<LivePolicy>) -> Self {
+    pub(super) fn of_shadow(policy: Arc<LivePolicy>) -> Self {
         Self::new(policy, Purpose::Shadow, Duration::ZERO)
     }
 

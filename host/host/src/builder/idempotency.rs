@@ -6,7 +6,8 @@ use crate::config::raw::Idempotency;
 /// Work that is done once for each key, by the records in a table of DynamoDB (feature `idempotency`).
 ///
 /// ```
-/// # use backstop::{Backstop, OnUnknown};
+/// # use backstop_core::idempotency::OnUnknown;
+/// # use backstop_host::Backstop;
 /// let host = Backstop::queue("https://sqs.eu-west-1.amazonaws.com/123456789012/orders")
 ///     .idempotency("idempotency")
 ///     .idempotency_key("/order/id")

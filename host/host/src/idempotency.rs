@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use backstop_core::idempotency::OnMissingKey;
 use backstop_idempotency::{
     Attributes, DynamoStore, Event, Format, Idempotency, Observed, OnceError, TableError,
     aws_sdk_dynamodb,
@@ -11,7 +12,7 @@ use metrics::Counter;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::config::{IdempotencyConfig, OnMissingKey, QueueConfig, RecordFormat};
+use crate::config::{IdempotencyConfig, QueueConfig, RecordFormat};
 use crate::failure::{Error, Milliseconds};
 use crate::handler::Handler;
 use crate::queue::{Connections, Message, short_name};

@@ -22,10 +22,12 @@ use crate::queue::{Connections, Message, short_name};
 /// ```no_run
 /// # use std::sync::Arc;
 /// # use std::time::Duration;
-/// # use backstop::{Backstop, Error, Message};
+/// # use backstop_core::failure::Error;
+/// # use backstop_host::Backstop;
+/// # use backstop_queue::Message;
 /// # async fn ship(_: Arc<Message>) -> Result<(), Error> { Ok(()) }
 /// # async fn bill(_: Arc<Message>) -> Result<(), Error> { Ok(()) }
-/// # async fn start() -> Result<(), backstop::RunError> {
+/// # async fn start() -> Result<(), backstop_host::run::RunError> {
 /// Backstop::queue("https://sqs.eu-west-1.amazonaws.com/123456789012/orders")
 ///     .policy("oci://registry.example.com/policies/orders:live")
 ///     .set("base", "2s")

@@ -36,8 +36,7 @@ pub struct IdempotencyConfig {
 /// The names of a record's attributes, as the table has them. The default is that of Powertools.
 ///
 /// ```
-/// use backstop::RecordAttributes;
-///
+/// # use backstop_host::config::RecordAttributes;
 /// // A table with a sort key: the records of a queue have one partition key.
 /// let attributes = RecordAttributes {
 ///     sort_key: Some("sk".to_owned()),

@@ -63,7 +63,7 @@ pub struct BatchItemFailure {
 
 impl BatchResponse {
     /// Adds the message with this id.
-    pub fn add_failure(&mut self, id: String) {
+    pub(super) fn add_failure(&mut self, id: String) {
         self.batch_item_failures.push(BatchItemFailure {
             item_identifier: id,
         });

@@ -71,7 +71,7 @@ impl AdminQueue {
     }
 
     /// With what waits in it.
-    pub fn remembering(self, waiting: Arc<Waiting>) -> Self {
+    pub(crate) fn remembering(self, waiting: Arc<Waiting>) -> Self {
         Self {
             waiting: Some(waiting),
             ..self

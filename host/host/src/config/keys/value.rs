@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use backstop_core::idempotency::{OnMissingKey, OnUnknown};
 use backstop_core::settings::{parse_pair, parse_pairs};
 use backstop_files::values::{parse_number, parse_span};
 use serde::de::DeserializeOwned;
@@ -13,8 +14,7 @@ use super::super::raw::{
     self, Bytes, Command, DeadLetterQueues, Policy, Queues, SettingsTable, Span, Texts,
 };
 use super::super::{
-    ConfigError, FunctionHandler, OnMissingKey, OnUnknown, Places, RecordAttributes, RecordFormat,
-    Variables, value,
+    ConfigError, FunctionHandler, Places, RecordAttributes, RecordFormat, Variables, value,
 };
 use super::Key;
 use crate::Backstop;

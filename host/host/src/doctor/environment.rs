@@ -8,9 +8,10 @@ use backstop_aws::{queue_identity, queue_region};
 use super::deployment::name_of;
 use super::nearest::nearest;
 use super::{Findings, Severity};
-use crate::config::{Cache, Config, Deployed, Destination, unknown_variables, variables};
+use crate::config::{Cache, Config, Deployed, unknown_variables, variables};
 use crate::lambda::Allowed;
 use crate::queue::Description;
+use crate::record::Destination;
 use crate::text::chain;
 
 use Severity::{Good, Unknown, Warning, Wrong};

@@ -12,7 +12,7 @@ const DEFAULT: &str = "default";
 /// A dead letter whose failure has a class with a queue of its own goes there; any other goes to the default queue.
 ///
 /// ```
-/// use backstop::internal::config::DeadLetterQueues;
+/// use backstop_host::config::DeadLetterQueues;
 ///
 /// let queues = DeadLetterQueues::from(Some("local:dead")).with("permanent", "local:invalid");
 /// assert_eq!(queues.of(Some("permanent")), Some("local:invalid"));

@@ -13,7 +13,7 @@ mod refused;
 mod reinvoke;
 mod response;
 mod retry_queue;
-pub(crate) mod start;
+mod start;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,6 +41,7 @@ pub use allowed::Allowed;
 pub use batch::{Batch, BatchAttribute, BatchItemFailure, BatchMessage, BatchResponse};
 pub(crate) use message::STEP;
 pub use refresh::Refresh;
+pub use start::{ColdStartError, Started, compiled_folders, start};
 
 /// Messages handled at the same time.
 const CONCURRENT: usize = 32;

@@ -32,8 +32,9 @@ table! {
     /// Serves the admin interface at this address, such as `127.0.0.1:9465` (`host/docs/admin.md`). An address that other machines reach needs a token: see [`admin_token_file`](Self::admin_token_file).
     ///
     /// ```no_run
-    /// # async fn start() -> Result<(), backstop::RunError> {
-    /// backstop::Backstop::from_file("backstop.toml")?
+    /// # use backstop_host::Backstop;
+    /// # async fn start() -> Result<(), backstop_host::run::RunError> {
+    /// Backstop::from_file("backstop.toml")?
     ///     .admin("0.0.0.0:9465")
     ///     .admin_token_file("/run/secrets/backstop-admin")
     ///     .run()

@@ -8,7 +8,7 @@ use backstop_files::regular_file;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-pub use backstop_handlers::TOKEN_VARIABLE;
+pub(super) use backstop_handlers::TOKEN_VARIABLE;
 
 /// The fewest and the most characters of a token. A short one could be guessed.
 const CHARACTERS: std::ops::RangeInclusive<usize> = 16..=1_024;

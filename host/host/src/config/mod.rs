@@ -27,12 +27,11 @@ use std::sync::Arc;
 
 use crate::handler::{Handler, HttpOptions};
 use crate::policy::{KeyError, Limits, SourceError};
+use crate::record::Destination;
 use backstop_files::mistake::{Mistake, place_of};
 use backstop_files::regular_file::{self, WRITTEN};
 
 pub use admin::AdminConfig;
-pub use backstop_core::idempotency::{OnMissingKey, OnUnknown};
-pub use backstop_records::Destination;
 pub use dead_letter_queues::DeadLetterQueues;
 pub use decider::DeciderConfig;
 pub(crate) use deployed::Deployed;
