@@ -121,7 +121,7 @@ async fn a_pause_goes_on_after_a_restart_and_one_that_is_over_does_not() {
     };
     kept("orders").write(&over);
     assert!(host("orders").is_free());
-    assert!(!kept("orders").read().is_some());
+    assert!(kept("orders").read().is_none());
     // A file that is none is reported, and no pause.
     std::fs::write(folder.path().join("paused/x.json"), "").unwrap();
     for entry in std::fs::read_dir(folder.path().join("paused")).unwrap() {
