@@ -69,6 +69,14 @@ fn print(host: &str, status: &QueueStatus) {
         let in_flight = count(wide(serving.in_flight));
         println!("  in flight   {in_flight}; {}", limits(serving));
     }
+    for down in &status.down {
+        let key = down.key.as_deref().unwrap_or("the whole queue");
+        let text = format!(
+            "{key}: the breaker is {}, after {} failures",
+            down.state, down.failed
+        );
+        println!("  {YELLOW}down        {}{YELLOW:#}", one_line(&text));
+    }
     println!("  policy      {}", one_line(&status.policy.title));
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::consumer::{Controls, Polling, Serving};
+use crate::consumer::{Breaker, Controls, Down, Polling, Serving};
 use crate::exporter::Page;
 use crate::policy::LivePolicy;
 use crate::waiting::Waiting;
@@ -36,6 +36,7 @@ pub struct AdminQueue {
     pub(crate) policy: Arc<LivePolicy>,
     pub(crate) polling: Arc<Polling>,
     pub(crate) controls: Option<Arc<Controls>>,
+    breaker: Option<Arc<Breaker>>,
     pub(crate) waiting: Option<Arc<Waiting>>,
 }
 
@@ -47,6 +48,7 @@ impl AdminQueue {
             policy,
             polling: Arc::default(),
             controls: None,
+            breaker: None,
             waiting: None,
         }
     }
@@ -56,12 +58,19 @@ impl AdminQueue {
         Self { polling, ..self }
     }
 
-    /// With what an operator may change about it.
-    pub(crate) fn controlled(self, controls: Arc<Controls>) -> Self {
+    /// With what an operator may change about it, and what it does not attempt for now.
+    pub(crate) fn controlled(self, controls: Arc<Controls>, breaker: Arc<Breaker>) -> Self {
         Self {
             controls: Some(controls),
+            breaker: Some(breaker),
             ..self
         }
+    }
+
+    /// What it does not attempt for now, because that is down.
+    pub(crate) fn down(&self) -> Vec<Down> {
+        let breaker = self.breaker.as_ref();
+        breaker.map_or_else(Vec::new, |breaker| breaker.down())
     }
 
     /// How it is served, if it is.

@@ -1,5 +1,6 @@
 //! The entry point of the library: a host for queues, set up by methods or by a file.
 
+mod breaker;
 mod idempotency;
 mod lambda;
 mod queue;
@@ -271,6 +272,7 @@ of_queue! {
     Queue: "", |queue| queue;
     Handler: "handler.", |queue| queue.handler.get_or_insert_default();
     Idempotency: "idempotency.", |queue| queue.idempotency.get_or_insert_default();
+    Breaker: "breaker.", |queue| queue.breaker.get_or_insert_default();
 }
 
 /// The tables that all queues share.

@@ -3,6 +3,7 @@
 //! A file, the flags of the command line, environment variables and the methods of [`Backstop`](crate::Backstop) all fill the same raw form, which is checked and converted once, into [`Config`]. `host/docs/configuration.md` documents every key.
 
 mod admin;
+mod breaker;
 mod dead_letter_queues;
 mod decider;
 mod deployed;
@@ -32,6 +33,7 @@ use backstop_files::mistake::{Mistake, place_of};
 use backstop_files::regular_file::{self, WRITTEN};
 
 pub use admin::AdminConfig;
+pub use breaker::{BreakerKey, BreakerOptions};
 pub use dead_letter_queues::DeadLetterQueues;
 pub use decider::DeciderConfig;
 pub(crate) use deployed::Deployed;
@@ -46,7 +48,7 @@ pub use policies::{Cache, Policies};
 pub use url::parse_endpoint;
 
 /// A configuration that was checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The endpoint for SQS, Lambda and S3, in place of the region's own.
     pub endpoint_url: Option<String>,
@@ -67,7 +69,7 @@ pub struct Config {
 }
 
 /// One queue to serve.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct QueueConfig {
     /// Its name in logs, records and metrics.
     pub name: String,

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::raw::Table;
-use super::{ConfigError, raw, value};
+use super::{BreakerOptions, ConfigError, raw, value};
 use crate::hold::HoldMode;
 use crate::queue::{BATCH_BYTES, VisibilityTimeout};
 use backstop_core::rate::Rate;
 
 /// How a consumer receives messages and ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// How many messages are in flight at once, from the receive to the end of their handling.
     pub max_in_flight: usize,
@@ -20,6 +20,8 @@ pub struct Options {
     pub idle_poll: Duration,
     /// The most messages that are received in a time.
     pub rate: Option<Rate>,
+    /// When nothing is attempted because what is behind the worker is down. Without it, everything is attempted.
+    pub breaker: Option<BreakerOptions>,
     /// The bytes of the messages in flight, bodies and attributes together, at which the consumer stops to receive. Receives under way may exceed it.
     pub max_bytes_in_flight: usize,
     /// How failed messages are held until their next attempt.
@@ -43,6 +45,7 @@ impl Default for Options {
             max_polls: 10,
             idle_poll: Duration::from_secs(2),
             rate: None,
+            breaker: None,
             max_bytes_in_flight: 256 << 20,
             hold: HoldMode::Auto,
             envelope_key_file: None,
@@ -88,6 +91,11 @@ impl Options {
             max_polls,
             idle_poll: queue.idle_poll.map_or(defaults.idle_poll, |span| span.0),
             rate,
+            breaker: queue
+                .breaker
+                .as_ref()
+                .map(|breaker| breaker.convert(at, max_in_flight))
+                .transpose()?,
             max_bytes_in_flight: queue
                 .max_bytes_in_flight
                 .map_or(defaults.max_bytes_in_flight, |bytes| bytes.0),

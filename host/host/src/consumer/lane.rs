@@ -8,9 +8,10 @@ use std::sync::Arc;
 use tracing::Instrument;
 
 use super::attempt::{self, Outcome};
+use super::breaker::Entered;
 use super::heartbeat::Heartbeat;
 use super::requests::{self, hand_back};
-use super::{Shared, apply};
+use super::{Shared, apply, held_back};
 use crate::failure::{Error, Failure, Milliseconds, random};
 use crate::policy::Payload;
 use crate::queue::Message;
@@ -134,13 +135,24 @@ async fn receive_first(
         tracing::info!("another copy of the message made this attempt already");
         shared.stats.duplicates.add(1);
     }
-    handle(shared, message, heartbeat).await
+    match shared.breaker.enter(message) {
+        Ok(entered) => handle(shared, message, heartbeat, entered).await,
+        Err(down) => {
+            Box::pin(held_back::hold_back(shared, message, down, heartbeat)).await;
+            false
+        }
+    }
 }
 
 /// Handles one message. Returns whether it has left the queue.
 ///
 /// What follows a failure is boxed: its future is large, and ten of these are in memory for each receive.
-async fn handle(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartbeat) -> bool {
+async fn handle(
+    shared: &Arc<Shared>,
+    message: &Arc<Message>,
+    heartbeat: &Heartbeat,
+    entered: Entered<'_>,
+) -> bool {
     let attempt = attempt::run(shared, message);
     let outcome = if shared.gate.is_open() {
         attempt.await
@@ -151,8 +163,13 @@ async fn handle(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartb
         shared.gate.close(error, &shared.handler);
     }
     match outcome {
-        Outcome::Succeeded => apply::succeeded(shared, message).await,
-        Outcome::Failed(error) => Box::pin(failed(shared, message, error, heartbeat)).await,
+        Outcome::Succeeded => {
+            entered.succeeded();
+            apply::succeeded(shared, message).await
+        }
+        Outcome::Failed(error) => {
+            Box::pin(failed(shared, message, error, heartbeat, entered)).await
+        }
         Outcome::Unavailable(_) | Outcome::Interrupted => {
             heartbeat.release(message).await;
             Box::pin(hand_back(shared, [Arc::clone(message)])).await;
@@ -169,6 +186,7 @@ async fn failed(
     message: &Arc<Message>,
     error: Error,
     heartbeat: &Heartbeat,
+    entered: Entered<'_>,
 ) -> bool {
     let journey = journey(shared, message);
     let failure = failure(shared, message, error);
@@ -179,6 +197,9 @@ async fn failed(
     let decider = &shared.decider;
     let decided = decider.decide(failure.clone(), payload, journey);
     let decided = decided.await;
+    if !failure.error.is_in_progress() {
+        entered.failed(&decided.decision.class, &failure.error);
+    }
     apply::apply(shared, message, &failure, &decided, heartbeat).await
 }
 

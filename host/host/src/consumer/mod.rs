@@ -1,9 +1,10 @@
 //! The standalone consumer of one queue.
 //!
-//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` has it [settled](backstop_settle::Settler). `held` sends refused dead letters again, and `requests` makes the last requests about a message. `heartbeat` keeps messages invisible meanwhile, and `gate` stops all of it while the worker is unavailable, `controls` while an operator wants it.
+//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` has it [settled](backstop_settle::Settler). `held` sends refused dead letters again, and `requests` makes the last requests about a message. `heartbeat` keeps messages invisible meanwhile, and `gate` stops all of it while the worker is unavailable, `controls` while an operator wants it. The `breaker` says whether an attempt is worthwhile, and `held_back` keeps what is not.
 
 mod apply;
 mod attempt;
+mod breaker;
 mod budget;
 mod controls;
 mod copies;
@@ -11,6 +12,7 @@ mod due;
 mod gate;
 mod heartbeat;
 mod held;
+mod held_back;
 mod history;
 mod lane;
 mod polling;
@@ -47,6 +49,8 @@ use returned::Files;
 
 pub use crate::config::Options;
 pub(crate) use crate::config::longest_linger;
+pub(crate) use breaker::Breaker;
+pub use breaker::Down;
 pub(crate) use controls::{Controls, KeptPause, NewLimits};
 pub use controls::{Pause, Serving};
 pub(crate) use polling::Polling;
@@ -65,6 +69,7 @@ pub struct Consumer {
     decider: Decider,
     options: Options,
     controls: Arc<Controls>,
+    breaker: Arc<Breaker>,
     stats: Arc<Stats>,
     waiting: Arc<Waiting>,
     folder: Option<PathBuf>,
@@ -90,6 +95,7 @@ struct Shared {
     handler: Arc<dyn Handler>,
     gate: Arc<Gate>,
     controls: Arc<Controls>,
+    breaker: Arc<Breaker>,
     decider: Decider,
     options: Options,
     settler: Settler,
@@ -123,6 +129,7 @@ impl Consumer {
         let budget = Budget::new(options.max_in_flight, options.max_bytes_in_flight);
         Self {
             controls: Controls::new(&name, budget, options.rate),
+            breaker: Arc::new(Breaker::new(&name, options.breaker.as_ref())),
             waiting: Waiting::of(&name, queue, description, &decider, &stats.requests),
             stats,
             name,
@@ -159,6 +166,11 @@ impl Consumer {
         Arc::clone(&self.controls)
     }
 
+    /// What it does not attempt for now, readable while it runs.
+    pub(crate) fn breaker(&self) -> Arc<Breaker> {
+        Arc::clone(&self.breaker)
+    }
+
     /// Its counts, readable while it runs.
     pub fn stats(&self) -> Arc<Stats> {
         Arc::clone(&self.stats)
@@ -173,6 +185,7 @@ impl Consumer {
             decider,
             options,
             controls,
+            breaker,
             stats,
             waiting,
             folder,
@@ -218,6 +231,7 @@ impl Consumer {
             handler,
             gate,
             controls,
+            breaker,
             decider,
             settler,
             history: History::of(fifo).kept_in(files),
@@ -228,6 +242,8 @@ impl Consumer {
             abort: abort.clone(),
             options,
         });
+        let bringing = Arc::clone(&shared);
+        tokio::spawn(async move { held_back::bring_back(&bringing).await });
         let lanes = TaskTracker::new();
         // The grace period starts with the stop, for the last poll and for messages in flight.
         let grace_is_over = async {

@@ -176,7 +176,7 @@ impl Pollers {
         }
     }
 
-    /// Room for the messages of one poll, which are expected to be as large as the largest so far, once the controls and the gate let them pass. `None` if the consumer stops.
+    /// Room for the messages of one poll, which are expected to be as large as the largest so far, once the controls, the gate and the breaker let them pass. `None` if the consumer stops.
     async fn room(&self, shared: &Shared) -> Option<Room> {
         tokio::select! {
             room = self.passed(shared) => room,
@@ -185,9 +185,9 @@ impl Pollers {
     }
 
     async fn passed(&self, shared: &Shared) -> Option<Room> {
-        let (gate, controls) = (&shared.gate, &shared.controls);
+        let (gate, controls, breaker) = (&shared.gate, &shared.controls, &shared.breaker);
         let bytes = self.largest.load(Relaxed);
-        let is_open = || gate.is_open() && controls.is_free();
+        let is_open = || gate.is_open() && controls.is_free() && breaker.is_free();
         if is_open() {
             let room = self.budget.room(BATCH_ENTRIES, bytes).await?;
             // It may have closed while there was no room.
@@ -199,9 +199,15 @@ impl Pollers {
         loop {
             let allowed = controls.passed().await;
             let left = gate.passed(|| self.budget.in_flight()).await;
-            let most = BATCH_ENTRIES.min(left).min(allowed);
+            let polls = || {
+                self.budget
+                    .in_flight()
+                    .saturating_sub(self.budget.in_hand())
+            };
+            let worthwhile = breaker.passed(polls).await;
+            let most = BATCH_ENTRIES.min(left).min(allowed).min(worthwhile);
             let room = self.budget.room(most, bytes).await?;
-            if !gate.is_closed() && !controls.is_paused() {
+            if !gate.is_closed() && !controls.is_paused() && !breaker.is_closed() {
                 controls.took(room.messages());
                 return Some(room);
             }

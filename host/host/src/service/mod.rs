@@ -348,7 +348,7 @@ fn admin_queue((name, consumer): &(String, Consumer)) -> AdminQueue {
     let policy = Arc::clone(consumer.decider().policy());
     AdminQueue::new(name, policy)
         .polled(Arc::clone(consumer.stats().polling()))
-        .controlled(consumer.controls())
+        .controlled(consumer.controls(), consumer.breaker())
         .remembering(consumer.waiting())
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::admin::answer::{Answer, Refused};
 use crate::admin::call::Call;
 use crate::admin::interface::{AdminQueue, Interface};
-use crate::consumer::Serving;
+use crate::consumer::{Down, Serving};
 use crate::policy::{RolledBack, Status};
 
 /// The status of a host, and the result of a rollback.
@@ -27,6 +27,9 @@ pub struct QueueStatus {
     /// How it is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serving: Option<Serving>,
+    /// What is not attempted for now, because what is behind the worker is down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub down: Vec<Down>,
     /// The status of its policy.
     pub policy: Status,
     /// The rollback, if one was requested and done.
@@ -42,6 +45,7 @@ impl QueueStatus {
         Self {
             queue: queue.name.clone(),
             serving: queue.serving(),
+            down: queue.down(),
             policy: queue.policy.status(),
             rolled_back: None,
             not_rolled_back: None,

@@ -59,6 +59,7 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
         raw::Queue::KEYS,
         raw::Handler::KEYS,
         raw::Idempotency::KEYS,
+        raw::Breaker::KEYS,
         raw::Policies::KEYS,
         raw::Rollback::KEYS,
         raw::Config::KEYS,

@@ -2,6 +2,7 @@
 //!
 //! The flags, the variables, the methods of the builder, the names that errors give to values, the tables of `host/docs/configuration.md` and the schema for editors come from the entries: [`keys`](super::keys) says how.
 
+mod breaker;
 mod config;
 mod dead_letter_queues;
 mod handler;
@@ -34,6 +35,7 @@ use backstop_files::only_tables;
 
 pub(crate) use super::keys::Table;
 pub(crate) use backstop_files::values::{Bytes, Command, SettingsTable, Span};
+pub(crate) use breaker::Breaker;
 pub(crate) use config::{Config, Decisions};
 pub(crate) use dead_letter_queues::DeadLetterQueues;
 pub(crate) use handler::{Handler, WithHandlers};

@@ -32,6 +32,12 @@ table! {
         shown: "none",
     }
 
+    /// When nothing is attempted because what is behind the worker is down.
+    breaker: Option<Breaker> {
+        row: "when nothing is attempted because what is behind the worker is down, [below](#breaker)",
+        shown: "everything is attempted",
+    }
+
     /// The policy: the name of a built-in one, the path of a file or a directory, `s3://BUCKET/KEY` or `oci://REGISTRY/REPOSITORY:TAG`. New versions are fetched and activated while the host runs.
     policy: Option<Policy> = "full-jitter" => policy(Policy) {
         row: "the policy, [below](#policy)",
