@@ -110,7 +110,7 @@ async fn an_outage_behind_the_worker_costs_a_queue_few_attempts_and_no_message()
     assert!(
         records
             .iter()
-            .all(|it| it["failure"]["attempt"].as_u64() < Some(3))
+            .all(|it| it["failure"]["attempt"].as_u64() < Some(6))
     );
 }
 
