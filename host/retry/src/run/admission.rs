@@ -14,7 +14,7 @@ use crate::retrier::has_room;
 
 /// What an attempt holds while it is under way.
 pub(super) struct Admission {
-    pub(super) place: Option<Place>,
+    _place: Option<Place>,
     pub(super) pass: Option<Pass>,
 }
 
@@ -85,7 +85,10 @@ where
             Err(refusal) => return Err(self.refused(End::BreakerOpen, refusal)),
         };
         if place.is_some() || pass.is_some() {
-            *this.admission = Some(Box::new(Admission { place, pass }));
+            *this.admission = Some(Box::new(Admission {
+                _place: place,
+                pass,
+            }));
         }
         self.attempt();
         Ok(())
