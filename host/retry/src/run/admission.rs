@@ -6,10 +6,11 @@ use std::time::Instant;
 use super::steps::ended;
 use super::{Condition, Cut, Run, State, Timer};
 use crate::attempt::Attempt;
-use crate::breaker::{Pass, Refusal};
+use crate::breaker::Pass;
 use crate::bulkhead::Place;
 use crate::describe::Describer;
 use crate::error::{End, RetryError};
+use crate::refusal::Refusal;
 use crate::retrier::has_room;
 
 /// What an attempt holds while it is under way.
