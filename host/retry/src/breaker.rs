@@ -17,6 +17,7 @@ use backstop_core::decision::ErrorClass;
 use backstop_core::lock::lock;
 use metrics::{Counter, Gauge};
 
+use crate::refusal::Refusal;
 use crate::telemetry;
 
 pub use backstop_core::breaker::BreakerSettings;
@@ -179,15 +180,6 @@ impl Drop for Pass {
     fn drop(&mut self) {
         self.leave(Outcome::Neither);
     }
-}
-
-/// What refused an attempt.
-#[derive(Debug, Clone)]
-pub(crate) struct Refusal {
-    /// The name of the breaker or the bulkhead.
-    pub(crate) by: Arc<str>,
-    /// The time until the next probe of a breaker that is open.
-    pub(crate) next_probe: Option<Duration>,
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use metrics::{Counter, Gauge};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::breaker::Refusal;
+use crate::refusal::Refusal;
 use crate::telemetry;
 
 /// Limits the attempts that are under way at once, so that one slow dependency does not hold all of a program's tasks, connections or memory. Shared by all of its clones.

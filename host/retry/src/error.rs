@@ -9,8 +9,8 @@ use backstop_core::failure::{Error, Milliseconds};
 use backstop_core::text::Escaping;
 pub use backstop_records::End;
 
-use crate::breaker::Refusal;
 use crate::describe::Describe;
+use crate::refusal::Refusal;
 
 /// Why a call ended without success. The function's own last error is inside: [`into_inner`](Self::into_inner).
 ///

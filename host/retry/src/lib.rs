@@ -70,6 +70,7 @@ mod inside;
 mod into_policy;
 mod lent;
 mod record;
+mod refusal;
 mod remembered;
 mod retrier;
 mod run;

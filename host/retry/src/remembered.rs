@@ -5,8 +5,9 @@ use std::time::Instant;
 use backstop_core::decision::Decision;
 use backstop_core::failure::{Error, Milliseconds};
 
-use crate::breaker::{Pass, Refusal};
+use crate::breaker::Pass;
 use crate::budget::Reservation;
+use crate::refusal::Refusal;
 
 /// What a call remembers from its first failure on. A call that succeeds at once has none.
 pub(crate) struct Remembered {

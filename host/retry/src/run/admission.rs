@@ -6,16 +6,16 @@ use std::time::Instant;
 use super::steps::ended;
 use super::{Condition, Cut, Run, State, Timer};
 use crate::attempt::Attempt;
-use crate::breaker::{Pass, Refusal};
+use crate::breaker::Pass;
 use crate::bulkhead::Place;
 use crate::describe::Describer;
 use crate::error::{End, RetryError};
+use crate::refusal::Refusal;
 use crate::retrier::has_room;
 
 /// What an attempt holds while it is under way.
-#[derive(Default)]
 pub(super) struct Admission {
-    pub(super) place: Option<Place>,
+    _place: Option<Place>,
     pub(super) pass: Option<Pass>,
 }
 
@@ -28,6 +28,17 @@ where
 {
     /// Begins the next attempt, or waits for a place first.
     pub(super) fn enter(mut self: Pin<&mut Self>) -> Result<(), RetryError<E>> {
+        let retrier = *self.as_mut().project().retrier;
+        if retrier.breaker.is_some() || retrier.bulkhead.is_some() {
+            return self.enter_if_admitted();
+        }
+        self.attempt();
+        Ok(())
+    }
+
+    /// Not inlined, so that calls without breaker and bulkhead are as fast as they were.
+    #[inline(never)]
+    fn enter_if_admitted(mut self: Pin<&mut Self>) -> Result<(), RetryError<E>> {
         let mut this = self.as_mut().project();
         let retrier = *this.retrier;
         let Some(bulkhead) = &retrier.bulkhead else {
@@ -67,13 +78,19 @@ where
 
     fn enter_with(mut self: Pin<&mut Self>, place: Option<Place>) -> Result<(), RetryError<E>> {
         let this = self.as_mut().project();
-        if let Some(breaker) = &this.retrier.breaker {
-            match breaker.enter(this.retrier.clock.now()) {
-                Ok(pass) => this.admission.pass = Some(pass),
-                Err(refusal) => return Err(self.refused(End::BreakerOpen, refusal)),
-            }
+        let retrier = *this.retrier;
+        let breaker = retrier.breaker.as_ref();
+        let pass = breaker.map(|breaker| breaker.enter(retrier.clock.now()));
+        let pass = match pass.transpose() {
+            Ok(pass) => pass,
+            Err(refusal) => return Err(self.refused(End::BreakerOpen, refusal)),
+        };
+        if place.is_some() || pass.is_some() {
+            *this.admission = Some(Box::new(Admission {
+                _place: place,
+                pass,
+            }));
         }
-        this.admission.place = place;
         self.attempt();
         Ok(())
     }

@@ -45,7 +45,8 @@ pin_project! {
         deadline: Option<Instant>,
         attempts: u32,
         failing: Option<Box<Failing<E>>>,
-        admission: Admission,
+        // Of a retrier without breaker and bulkhead none, so that those pay nothing.
+        admission: Option<Box<Admission>>,
         // Cuts the attempt short.
         timer: Option<Timer>,
         #[pin]
@@ -153,7 +154,7 @@ where
             deadline: None,
             attempts: 0,
             failing: None,
-            admission: Admission::default(),
+            admission: None,
             timer: None,
             state: State::New,
             under_way: UnderWay {
@@ -312,7 +313,9 @@ where
                     match polled {
                         Poll::Ready(Ok(value)) if this.condition.retries_ok(&value) => {
                             drop(value);
-                            if let Some(pass) = this.admission.pass.take() {
+                            if let Some(admission) = this.admission
+                                && let Some(pass) = admission.pass.take()
+                            {
                                 pass.succeeded(retrier.clock.now());
                             }
                             self.as_mut().failed(not_ready(), None, false)?;

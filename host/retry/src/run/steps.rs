@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use backstop_core::failure::{Error, Failure, Milliseconds};
 
-use super::{Admission, Condition, Cut, Failing, Run, State, Timer};
+use super::{Condition, Cut, Failing, Run, State, Timer};
 use crate::attempt::Attempt;
 use crate::decider::{Evaluating, Evaluation};
 use crate::describe::Describer;
@@ -97,8 +97,7 @@ where
         *this.timer = None;
         // The attempt's future must not live on while the call waits.
         this.state.set(State::Done);
-        let admission = std::mem::take(this.admission);
-        drop(admission.place);
+        let pass = this.admission.take().and_then(|it| it.pass);
         let attempt = NonZeroU32::new(*this.attempts).unwrap_or(NonZeroU32::MIN);
         let failing = this.failing.get_or_insert_with(|| {
             let id = this.id.take().unwrap_or_else(|| retrier.ids.next());
@@ -111,7 +110,7 @@ where
             failing.error = error;
         }
         let remembered = &mut failing.remembered;
-        remembered.pass = admission.pass;
+        remembered.pass = pass;
         let failure = retrier.failure(remembered, attempt, description, this.attributes);
         if is_refused {
             let evaluation = Evaluation::refused_by_call(&failure);
@@ -173,8 +172,9 @@ where
         let mut this = self.project();
         *this.timer = None;
         this.state.set(State::Done);
-        let admission = std::mem::take(this.admission);
-        if let Some(pass) = admission.pass {
+        if let Some(admission) = this.admission.take()
+            && let Some(pass) = admission.pass
+        {
             pass.succeeded(this.retrier.clock.now());
         }
         this.under_way.has_begun = false;
@@ -208,7 +208,7 @@ where
         let mut this = self.project();
         *this.timer = None;
         this.state.set(State::Done);
-        *this.admission = Admission::default();
+        *this.admission = None;
         this.under_way.has_begun = false;
         let time_left = this
             .deadline
