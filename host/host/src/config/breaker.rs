@@ -94,6 +94,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_no_breaker_is_rejected_with_its_place() {
+        for (table, expected) in [
+            ("{}", "queues.q.breaker: the key `by` is missing"),
+            (
+                "{ by = \"tenant\" }",
+                "breaker.by: `tenant` says nothing that messages have in common",
+            ),
+            (
+                "{ by = \"queue\", minimum = 0 }",
+                "breaker.minimum: expected at least 1",
+            ),
+            (
+                "{ by = \"queue\", after = \"2h\" }",
+                "breaker.after: expected at most 1h",
+            ),
+            (
+                "{ by = \"queue\", longest-pause = \"500ms\" }",
+                "breaker.longest-pause: expected 1s to 1h",
+            ),
+            ("{ by = \"queue\", share = 0.5 }", "share"),
+        ] {
+            let text = format!(
+                "[queues.q]\nurl = \"local:q\"\nhandler = {{ exec = \"true\" }}\nbreaker = {table}\n"
+            );
+            let config = crate::config::Config::parse(&text, std::path::Path::new("x"));
+            let error = backstop_core::text::chain(&config.unwrap_err());
+            assert!(error.contains(expected), "{table}: {error}");
+        }
+    }
+
+    #[test]
     fn a_key_is_the_queue_a_pointer_or_an_attribute() {
         for (text, expected) in [
             ("queue", Some(BreakerKey::Queue)),

@@ -8,6 +8,8 @@ use crate::handler::ContentType;
 use crate::hold::HoldMode;
 use crate::policy::{PartSpec, Parts, PolicySpec, Source};
 use crate::queue::VisibilityTimeout;
+use backstop_core::backoff::Backoff;
+use backstop_core::breaker::BreakerSettings;
 use backstop_core::settings::Settings;
 
 const ORDERS: &str = r#"
@@ -68,6 +70,7 @@ fn every_key_is_read() {
         max-polls = 3
 idle-poll = "20s"
 rate = "50/m"
+breaker = { by = "attribute:tenant", minimum = 3, after = "9s", longest-pause = "2s" }
         hold = "resend"
         envelope-key-file = "keys"
         max-bytes-in-flight = "32MiB"
@@ -123,6 +126,16 @@ rate = "50/m"
         max_polls: 3,
         idle_poll: Duration::from_secs(20),
         rate: Some("50/m".parse().unwrap()),
+        breaker: Some(BreakerOptions {
+            by: BreakerKey::Attribute("tenant".to_owned()),
+            settings: BreakerSettings {
+                minimum: 3,
+                shortest_outage: Duration::from_secs(9),
+                pauses: Backoff::milliseconds(2_000, 2_000),
+                most: 7,
+                ..BreakerSettings::default()
+            },
+        }),
         hold: HoldMode::Resend,
         envelope_key_file: Some("/etc/backstop/keys".into()),
         max_bytes_in_flight: 32 << 20,
@@ -481,6 +494,7 @@ fn the_default_of_every_key_is_the_one_of_the_code() {
             "queues.NAME.handler" => {
                 format!("{queue}[queues.q.handler]\nhttp = \"http://127.0.0.1:1/\"\n")
             }
+            "queues.NAME.breaker" => format!("{handled}[queues.q.breaker]\nby = \"queue\"\n"),
             "queues.NAME.idempotency" if cfg!(not(feature = "idempotency")) => continue,
             "queues.NAME.idempotency" => {
                 format!("{handled}[queues.q.idempotency]\ntable = \"t\"\n")
