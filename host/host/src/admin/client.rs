@@ -1,6 +1,8 @@
-//! The client of the admin interface: the hosts of this machine, found by their sockets, and any host by its URL.
+//! The client of the admin interface: the hosts of this machine, found by their sockets, any host by its URL, and all hosts behind a name.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +11,8 @@ use reqwest::{Client, ClientBuilder, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::net::lookup_host;
+use tokio::time::timeout;
 
 use super::VERSION;
 use super::caller::USER;
@@ -24,8 +28,14 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client waits for an action: as long as a host works on it.
 const ACTION_TIMEOUT: Duration = ANSWER_TIMEOUT;
 
-/// How long a client waits for a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a client waits for a connection, for the addresses of a name, and for the answer that says whether a host lives at all.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The most addresses of a name.
+const MOST_ADDRESSES: usize = 256;
+
+/// What stands before a URL whose name has the addresses of several hosts.
+const BY_NAME: &str = "dns+";
 
 /// The most bytes of an answer.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -48,11 +58,19 @@ pub struct Host {
 pub enum ClientError {
     /// The URL is not an HTTP URL.
     #[error(
-        "`{url}` is not the URL of a host's admin interface: expected one such as http://127.0.0.1:9465"
+        "`{url}` is not the URL of a host's admin interface: expected one such as http://127.0.0.1:9465, or dns+http://backstop:9465 for all hosts behind a name"
     )]
     Url {
         /// The text.
         url: String,
+    },
+    /// Nobody knows the addresses behind a name.
+    #[error("there are no hosts behind {url}: {reason}. Check the name, and that hosts run")]
+    NoAddress {
+        /// The URL.
+        url: String,
+        /// Why.
+        reason: String,
     },
     /// There is no connection, or it broke.
     #[error(
@@ -165,6 +183,77 @@ impl Host {
             name,
             socket: None,
         })
+    }
+
+    /// The host at this URL or, with `dns+` before it, all hosts at the addresses of its name.
+    pub async fn all_at(url: &str, token: Option<Token>) -> Result<Vec<Self>, ClientError> {
+        let Some(plain) = url.strip_prefix(BY_NAME) else {
+            return Ok(vec![Self::at(url, token)?]);
+        };
+        let one = Self::at(plain, token).map_err(|_| ClientError::Url {
+            url: url.to_owned(),
+        })?;
+        let addresses = one.addresses(url).await?.into_iter();
+        addresses.map(|address| one.at_address(address)).collect()
+    }
+
+    async fn addresses(&self, url: &str) -> Result<BTreeSet<SocketAddr>, ClientError> {
+        let none = |reason: &str| ClientError::NoAddress {
+            url: url.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let name = self.url.host_str().unwrap_or_default();
+        let name = name.trim_matches(['[', ']']).to_owned();
+        let port = self.url.port_or_known_default().unwrap_or_default();
+        let found = timeout(CONNECT_TIMEOUT, lookup_host((name, port))).await;
+        let found = found.map_err(|_| none("the name service does not answer"))?;
+        let found = found.map_err(|error| none(&error.to_string()))?;
+        // The bound counts addresses, and not what the name service repeats.
+        let mut addresses = BTreeSet::new();
+        for address in found {
+            addresses.insert(address);
+            if addresses.len() > MOST_ADDRESSES {
+                return Err(none(&format!(
+                    "it has more than {MOST_ADDRESSES} addresses"
+                )));
+            }
+        }
+        if addresses.is_empty() {
+            return Err(none("the name has no address"));
+        }
+        Ok(addresses)
+    }
+
+    /// The host at one of the addresses of this URL's name. Only a certificate needs the name; a host accepts its own address as the name.
+    fn at_address(&self, address: SocketAddr) -> Result<Self, ClientError> {
+        let mut url = self.url.clone();
+        let mut builder = client();
+        if url.scheme() == "https" {
+            builder = builder.resolve(url.host_str().unwrap_or_default(), address);
+        } else {
+            let _ = url.set_ip_host(address.ip());
+        }
+        let name = format!("{}://{address}", url.scheme());
+        let client = builder.build();
+        let client = client.map_err(|cause| ClientError::Unreachable {
+            host: name.clone(),
+            cause,
+        })?;
+        Ok(Self {
+            client,
+            url,
+            name,
+            token: self.token.clone(),
+            socket: None,
+        })
+    }
+
+    /// Whether the host lives: it answers soon. A host that was stopped with a signal does not.
+    pub async fn lives(&self) -> Result<(), ClientError> {
+        let request = self.client.get(self.at_path(&["livez"]));
+        self.send::<Value>(request.timeout(CONNECT_TIMEOUT))
+            .await
+            .map(drop)
     }
 
     /// What output and errors call the host: `process 4711`, or its URL.
