@@ -172,12 +172,9 @@ impl Letter {
         });
         let has_status = self.error.as_ref().is_some_and(|it| it.status.is_some());
         self.says_status = has_status || status == Some(0);
-        self.attempt = self
-            .attribute("BackstopAttempt")
-            .and_then(|it| it.parse().ok());
-        self.source = self
-            .attribute("BackstopSource")
-            .map(|arn| Source::of_arn(&arn));
+        self.attempt = self.number("BackstopAttempt");
+        let source = self.attribute("BackstopSource");
+        self.source = source.map(|arn| Source::of_arn(&arn));
         self.remembered()
     }
 
@@ -186,10 +183,7 @@ impl Letter {
         if let Some(id) = self.attribute("BackstopMessageId") {
             self.original_id = id;
         }
-        self.first_sent = self
-            .attribute("BackstopFirstSent")
-            .and_then(|it| it.parse().ok())
-            .map(Timestamp);
+        self.first_sent = self.number("BackstopFirstSent").map(Timestamp);
         self
     }
 
@@ -295,7 +289,7 @@ fn restored_death(message: &Message) -> Option<Timestamp> {
 }
 
 /// The event in a destination record.
-fn payload(body: &str) -> Option<String> {
+pub(crate) fn payload(body: &str) -> Option<String> {
     let event = fields(body)?.get("requestPayload")?.get().to_owned();
     Some(event)
 }

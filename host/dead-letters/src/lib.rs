@@ -15,7 +15,7 @@
 //! let filters = Filters { texts: vec!["order".to_owned()], ..Filters::default() };
 //! let mut found = Vec::new();
 //! let stop = CancellationToken::new();
-//! let seen = read(dead.clone(), ReadOptions::default(), &stop, |letter| {
+//! let seen = read(dead.clone(), ReadOptions::default(), &stop, async |letter| {
 //!     if filters.matches(&letter) {
 //!         found.push(letter.message.id);
 //!     }

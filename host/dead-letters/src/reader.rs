@@ -363,21 +363,22 @@ pub async fn read(
     queue: Arc<dyn Queue>,
     options: ReadOptions,
     stop: &CancellationToken,
-    mut each: impl FnMut(Letter),
+    mut each: impl AsyncFnMut(Letter),
 ) -> Result<Seen, ReadError> {
     let mut reader = Reader::open(queue, options).await?;
-    let failure = loop {
+    let read = loop {
         match reader.next(stop).await {
-            Ok(letters) if letters.is_empty() => break None,
-            Ok(letters) => letters.into_iter().for_each(&mut each),
-            Err(error) => break Some(error),
+            Ok(letters) if letters.is_empty() => break Ok(()),
+            Ok(letters) => {
+                for letter in letters {
+                    each(letter).await;
+                }
+            }
+            Err(error) => break Err(error),
         }
     };
     let seen = reader.release().await;
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(seen),
-    }
+    read.map(|()| seen)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_core::text::one_line;
-use backstop_dead_letters::{End, Letter, ReadError, ReadOptions, Seen};
+use backstop_dead_letters::{End, Letter, ReadError, ReadOptions, Seen, read};
 use backstop_files::values::{parse_number, parse_span};
 use backstop_queue::{Queue, QueueError, VisibilityTimeout};
 use clap::Parser;
@@ -60,10 +60,11 @@ impl ReadingArgs {
         mut each: impl FnMut(Letter),
     ) -> Result<Seen> {
         let progress = Progress::counting("letters read");
-        let seen = backstop_dead_letters::read(Arc::clone(queue), self.options(), stop, |letter| {
+        let each = async |letter| {
             progress.add(1);
             each(letter);
-        });
+        };
+        let seen = read(Arc::clone(queue), self.options(), stop, each);
         seen.await.with_context(|| one_line(queue.url()))
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use backstop_core::clock;
 use backstop_core::failure::{Timestamp, bounded_id};
 use backstop_core::text::one_line;
-use backstop_dead_letters::{Filters, Letter, Reader};
+use backstop_dead_letters::{Filters, Letter, read};
 use backstop_queue::{Attribute, Queue};
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
@@ -94,34 +94,27 @@ async fn find(
     wanted: &mut HashSet<String>,
     stop: CancellationToken,
 ) -> Result<String> {
-    let mut reader = Reader::open(Arc::clone(queue), args.reading.options()).await?;
-    let failure = loop {
-        let letters = match reader.next(&stop).await {
-            Ok(letters) if letters.is_empty() => break None,
-            Ok(letters) => letters,
-            Err(error) => break Some(error),
-        };
-        for letter in &letters {
+    let seen = read(
+        Arc::clone(queue),
+        args.reading.options(),
+        &stop,
+        async |letter| {
             let filters = Filters {
                 ids: Some(wanted.clone()),
                 ..Filters::default()
             };
-            if filters.matches(letter) {
+            if filters.matches(&letter) {
                 wanted.remove(&letter.message.id);
                 wanted.remove(&letter.original_id);
                 wanted.remove(bounded_id(&letter.original_id).as_ref());
-                print(args, letter, queue.url());
+                print(args, &letter, queue.url());
             }
-        }
-        if wanted.is_empty() {
-            stop.cancel();
-        }
-    };
-    let seen = reader.release().await;
-    match failure {
-        Some(error) => Err(error.into()),
-        None => Ok(summary(&seen)),
-    }
+            if wanted.is_empty() {
+                stop.cancel();
+            }
+        },
+    );
+    Ok(summary(&seen.await?))
 }
 
 fn print(args: &Args, letter: &Letter, queue: &str) {

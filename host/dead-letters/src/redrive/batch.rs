@@ -33,7 +33,7 @@ pub(super) struct Mover {
 impl Mover {
     pub(super) fn new(work: &Arc<Work>) -> Self {
         Self {
-            hold: Hold::start(Arc::clone(&work.parts.queue), work.visibility()),
+            hold: Hold::start(Arc::clone(&work.setup.queue), work.visibility()),
             work: Arc::clone(work),
             blocked: Mutex::default(),
         }
@@ -42,7 +42,7 @@ impl Mover {
     /// The group of a letter, if its order counts.
     fn group<'a>(&self, letter: &'a Letter) -> Option<&'a String> {
         let group = letter.message.group.as_ref();
-        group.filter(|_| self.work.parts.description.fifo)
+        group.filter(|_| self.work.description.fifo)
     }
 
     /// A letter stays: those behind it in its group stay, too.
@@ -63,11 +63,11 @@ pub(super) async fn move_letters(mover: &Mover, letters: Vec<Letter>) -> Result<
     let mut by_target = BTreeMap::<To, Vec<Ready>>::new();
     let mut refused = Vec::new();
     for letter in letters {
-        if mover.work.parts.stop.is_cancelled() {
+        if mover.work.setup.stop.is_cancelled() {
             break;
         }
-        let parts = &mover.work.parts;
-        let prepared = match prepare(&parts.router, &parts.plan, &letter).await? {
+        let work = &mover.work;
+        let prepared = match prepare(&work.router, &work.plan, &letter).await? {
             Ok(prepared) => prepared,
             Err(why) => {
                 refused.push((letter, why));
@@ -83,15 +83,8 @@ pub(super) async fn move_letters(mover: &Mover, letters: Vec<Letter>) -> Result<
                 continue;
             }
         };
-        let now = parts.queue.now();
-        match become_(
-            &parts.plan,
-            parts.keys.as_ref(),
-            &letter,
-            &target,
-            text,
-            now,
-        ) {
+        let (keys, now) = (work.setup.keys.as_ref(), work.setup.queue.now());
+        match become_(&work.plan, keys, &letter, &target, text, now) {
             Ok(becomes) => {
                 let ready = Ready { letter, becomes };
                 by_target.entry(to).or_default().push(ready);
@@ -101,7 +94,7 @@ pub(super) async fn move_letters(mover: &Mover, letters: Vec<Letter>) -> Result<
     }
     refuse(mover, refused).await?;
     for (to, ready) in by_target {
-        let target = mover.work.parts.router.open(&to).await?;
+        let target = mover.work.router.open(&to).await?;
         for batch in batches(ready, |it| it.becomes.size()) {
             move_batch(mover, &to, &target, batch).await?;
         }
@@ -115,7 +108,7 @@ async fn edited(
     letter: &Letter,
     text: Arc<str>,
 ) -> Result<Result<Option<Arc<str>>, String>, RedriveError> {
-    let Some(editor) = &mover.work.parts.editor else {
+    let Some(editor) = &mover.work.setup.editor else {
         return Ok(Ok(Some(text)));
     };
     match editor.edit(letter, &text).await? {
@@ -131,7 +124,7 @@ async fn edited(
         }
         Edited::Skipped(why) => Ok(Err(why)),
         Edited::Stop => {
-            mover.work.parts.stop.cancel();
+            mover.work.setup.stop.cancel();
             Ok(Ok(None))
         }
     }
@@ -196,7 +189,7 @@ async fn move_batch(
         entries.push(Entry::Uncertain { ids: doubtful });
     }
     if !sent.is_empty() {
-        let at = work.parts.queue.now();
+        let at = work.setup.queue.now();
         entries.push(Entry::Sent { at, letters: sent });
     }
     if !refused.is_empty() {
@@ -226,10 +219,10 @@ async fn send_all(mover: &Mover, target: &Target, becomes: Vec<Becomes>) -> Send
     }
     match target {
         Target::Queue { queue, .. } => {
-            send::send_batch(queue, &messages, &mover.work.parts.stop).await
+            send::send_batch(queue, &messages, &mover.work.setup.stop).await
         }
         Target::Function { name, api } => {
-            send::invoke(api, name, events, &mover.work.parts.stop).await
+            send::invoke(api, name, events, &mover.work.setup.stop).await
         }
     }
 }
@@ -242,7 +235,7 @@ pub(super) async fn delete(mover: &Mover, ids: &[String]) -> Result<(), RedriveE
         .collect();
     for batch in held.chunks(BATCH_ENTRIES) {
         let handles: Vec<_> = batch.iter().map(|(_, handle)| handle.clone()).collect();
-        let queue = &mover.work.parts.queue;
+        let queue = &mover.work.setup.queue;
         let delete = |handles: Vec<_>| async move { queue.delete(&handles).await };
         let results = PATIENT.batches(&handles, 1, delete).await;
         let deleted = batch.iter().zip(results).filter(|(_, it)| it.is_ok());

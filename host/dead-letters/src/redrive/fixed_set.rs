@@ -7,12 +7,11 @@ use tokio::time::{Instant, sleep};
 
 use super::RedriveError;
 use super::hold::longest_hidden;
-use super::journal::{Entry, Journal, Outcome};
+use super::journal::{Ended, Entry, Journal, Outcome};
 use super::ledger::Ledger;
 use super::plan::Plan;
-use super::setup::{Setup, Summary};
+use super::setup::Setup;
 use super::survey::survey;
-use super::target::Routes;
 use super::work::Set;
 use crate::reader::{End, ReadOptions, Seen};
 
@@ -42,7 +41,7 @@ pub(super) async fn fix_set(
     let (found, seen) = survey(
         &setup.queue,
         &setup.filters,
-        &Routes::new(plan),
+        plan,
         options,
         &setup.stop,
         || activity.change(|it| it.read += 1),
@@ -52,8 +51,9 @@ pub(super) async fn fix_set(
         return Ok(None);
     }
     if let Some(error) = found.error() {
-        let failed = Summary::before_steps(ledger, Outcome::Failed, Some(error.to_string()));
-        setup.finish(journal, failed).await?;
+        let text = Some(error.to_string());
+        let ended = Ended::before_steps(setup.queue.now(), Outcome::Failed, text);
+        journal.add(&[Entry::Ended(ended)]).await?;
         return Err(error);
     }
     setup.folder.write_letters(&found.members, &found.others)?;

@@ -32,6 +32,22 @@ pub enum Outcome {
     Failed,
 }
 
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Ended {
+    /// When.
+    pub at: Timestamp,
+    /// How.
+    pub outcome: Outcome,
+    /// Why, if it did not move everything.
+    pub text: Option<String>,
+    /// Letters of the set that could not be received: others have deleted or moved them, or hold them. `None` if nobody knows how many there are.
+    pub missing: Option<u64>,
+    /// Letters that arrived after the start, as far as they were seen.
+    pub later: u64,
+}
+
 /// A letter that its target has accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -136,18 +152,7 @@ pub enum Entry {
         moved: u64,
     },
     /// The run has ended.
-    Ended {
-        /// When.
-        at: Timestamp,
-        /// How.
-        outcome: Outcome,
-        /// Why, if it did not move everything.
-        text: Option<String>,
-        /// Letters of the set that could not be received.
-        missing: Option<u64>,
-        /// Letters that arrived after the start.
-        later: u64,
-    },
+    Ended(Ended),
 }
 
 /// Reads the entries of a journal, in their order. Returns the numbers of the lines, from 1, that can't be read: somebody or a disk has damaged them. A last line that was cut off when its run was killed is none of them: nothing was done that it says.

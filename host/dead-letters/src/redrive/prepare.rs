@@ -41,7 +41,7 @@ pub(super) async fn prepare(
     plan: &Plan,
     letter: &Letter,
 ) -> Result<Result<Prepared, String>, RedriveError> {
-    let Some(to) = router.route(letter) else {
+    let Some(to) = plan.target_of(letter) else {
         let why = "it does not say where it comes from: name a target with --to";
         return Ok(Err(why.to_owned()));
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::redrive::{Plan, Rehearsal, rehearse};
-use backstop_dead_letters::{Attempts, Filters};
+use backstop_dead_letters::{Attempts, Filters, Seen};
 use backstop_queue::envelope::EnvelopeKeys;
 use backstop_queue::{Connections, Queue};
 use serde_json::{Map, Value, json};
@@ -28,19 +28,19 @@ pub(super) async fn run(
     let stop = stop_on_signal(reading::STOPPING)?;
     let shown = Progress::counting("letters read");
     let each = || shown.add(1);
-    let found = rehearse(queue, connections, plan, keys, filters, &stop, each).await;
+    let rehearsed = rehearse(queue, connections, plan, keys, filters, &stop, each).await;
     drop(shown);
-    let found = found.with_context(|| one_line(queue.url()))?;
+    let (found, seen) = rehearsed.with_context(|| one_line(queue.url()))?;
     if args.json {
-        println!("{}", as_json(plan, &found))
+        println!("{}", as_json(plan, &found, &seen))
     } else {
-        print(plan, &found)
+        print(plan, &found, &seen)
     }
-    ended(queue, found)
+    ended(queue, found, &seen)
 }
 
 /// The exit code that the run would have, as far as it is known before.
-fn ended(queue: &Arc<dyn Queue>, found: Rehearsal) -> Result<()> {
+fn ended(queue: &Arc<dyn Queue>, found: Rehearsal, seen: &Seen) -> Result<()> {
     let left = found.refused + found.behind;
     match found.error {
         Some(error) => Err(error).with_context(|| one_line(queue.url())),
@@ -48,14 +48,11 @@ fn ended(queue: &Arc<dyn Queue>, found: Rehearsal) -> Result<()> {
             "{} would not be moved",
             reading::letters(left)
         ))),
-        None => reading::whole(
-            [&found.seen],
-            "there may be more letters than those counted",
-        ),
+        None => reading::whole([seen], "there may be more letters than those counted"),
     }
 }
 
-fn as_json(plan: &Plan, found: &Rehearsal) -> Value {
+fn as_json(plan: &Plan, found: &Rehearsal, seen: &Seen) -> Value {
     let survey = &found.survey;
     let targets = found.accepted.iter();
     let targets: Map<_, _> = targets
@@ -79,11 +76,11 @@ fn as_json(plan: &Plan, found: &Rehearsal) -> Value {
         "bytes": survey.bytes,
         "error": found.error.as_ref().map(|it| chain(it)),
     });
-    reading::as_json(&found.seen, found_out)
+    reading::as_json(seen, found_out)
 }
 
-fn print(plan: &Plan, found: &Rehearsal) {
-    let (survey, seen) = (&found.survey, &found.seen);
+fn print(plan: &Plan, found: &Rehearsal, seen: &Seen) {
+    let survey = &found.survey;
     println!("{}", reading::summary_of(seen, &one_line(&plan.queue)));
     line(found.moved(), "would be moved");
     for (to, count) in &found.accepted {

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_core::rate::Rate;
+use backstop_core::share::Share;
 use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{
-    self, Activity, Outcome, Plan, Ramp, RedriveError, RunFolder, Setup, Share, Summary, To,
+    self, Activity, Outcome, Plan, Ramp, RedriveError, RunFolder, Setup, Summary, To,
 };
 use backstop_files::values::parse_span;
 use backstop_queue::envelope::EnvelopeKeys;
@@ -297,8 +298,8 @@ async fn carry_out(
 /// The exit code of a run.
 fn ended(plan: &Plan, summary: &Summary) -> Result<()> {
     let run = &plan.run;
-    let left = summary.counts.refused + summary.missing.unwrap_or(0);
-    match summary.outcome {
+    let left = summary.counts.refused + summary.ended.missing.unwrap_or(0);
+    match summary.ended.outcome {
         Outcome::Done if left == 0 => Ok(()),
         Outcome::Done => Err(CommandError::NotMoved(format!(
             "{} not moved: `backstop dlq runs {run}` says why",
@@ -306,7 +307,7 @@ fn ended(plan: &Plan, summary: &Summary) -> Result<()> {
         ))),
         Outcome::Stopped | Outcome::Failed => Err(CommandError::NotMoved(format!(
             "the run was stopped: {}. The other letters are as they were; `backstop dlq redrive --resume {run}` goes on",
-            summary.text.as_deref().unwrap_or("an error")
+            summary.ended.text.as_deref().unwrap_or("an error")
         ))),
         Outcome::Interrupted => Err(CommandError::NotMoved(format!(
             "interrupted: `backstop dlq redrive --resume {run}` goes on"

@@ -58,12 +58,16 @@ pub(super) async fn run(
     drop(progress);
     let summary = ended?;
     report::summary(plan, &summary, args.json);
-    match summary.outcome {
+    match summary.ended.outcome {
         Outcome::Done => Ok(()),
         Outcome::Stopped | Outcome::Interrupted | Outcome::Failed => {
             Err(CommandError::NotMoved(format!(
                 "SQS has not moved everything: {}",
-                summary.text.as_deref().unwrap_or("the task was cancelled")
+                summary
+                    .ended
+                    .text
+                    .as_deref()
+                    .unwrap_or("the task was cancelled")
             )))
         }
     }

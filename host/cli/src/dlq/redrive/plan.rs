@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_core::failure::Timestamp;
-use backstop_dead_letters::redrive::{DEFAULT_WAIT, Plan, Ramp, Share, To};
+use backstop_core::share::Share;
+use backstop_dead_letters::redrive::{DEFAULT_WAIT, Plan, Ramp, To};
 use backstop_dead_letters::{Attempts, Filters};
 use backstop_queue::{Queue, VisibilityTimeout};
 use clap::Parser;

@@ -11,6 +11,7 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
+use backstop_core::share::Share;
 use backstop_files::regular_file::{advise_if_missing, described};
 use backstop_workbench::chart::DelaysChart;
 use backstop_workbench::default_threads;
@@ -21,8 +22,6 @@ use crate::error::{CommandError, Result, unreadable};
 use crate::terminal::{Progress, println};
 use candidates::Candidates;
 use comparison::Comparison;
-
-use args::Share;
 
 pub(super) use args::Args;
 
@@ -125,8 +124,9 @@ fn check_differences(report: &Report, allowed: Share) -> Result<()> {
             report.records
         )));
     }
+    let is_allowed = !allowed.is_exceeded(different as u64, compared as u64);
     match report.newly_broken() {
-        0 if allowed.covers(different, compared) => Ok(()),
+        0 if is_allowed => Ok(()),
         0 => Err(CommandError::DecisionsDiffer {
             different,
             compared,
