@@ -22,8 +22,8 @@ use backstop_workbench::scenario::ScenarioError;
 use backstop_workbench::simulate::contention::contender::BaselineError;
 use backstop_workbench::{BuildError, NewError, ProjectError, ToolError};
 
-use crate::error::CommandError;
-use crate::exit::{Exit, Lines};
+use crate::error::{CommandError, Exit, Lines};
+use crate::hosts::NoHost;
 use crate::log;
 use crate::terminal::output::OutputError;
 use crate::terminal::style::RED;
@@ -34,7 +34,7 @@ macro_rules! causes {
         impl From<$error> for CommandError {
             fn from(error: $error) -> Self {
                 let exit: fn(&$error) -> Exit = $exit;
-                Self::Cause {
+                Self {
                     exit: exit(&error),
                     lines: Lines::$lines,
                     error: Box::new(error),
@@ -65,6 +65,7 @@ causes! {
     ToolError => |_| Exit::Policy, Ours;
 
     BucketError => of_bucket, Foreign;
+    NoHost => |_| Exit::Queue, Ours;
     OpenError => |_| Exit::Queue, Foreign;
     RedriveError => of_redrive, Foreign;
     RegistryError => of_registry, Foreign;
@@ -85,32 +86,6 @@ causes! {
     serde_json::Error => |_| Exit::Unexpected, Foreign;
     std::io::Error => |_| Exit::Unexpected, Ours;
     tokio::task::JoinError => |_| Exit::Unexpected, Ours;
-}
-
-impl CommandError {
-    fn exit(&self) -> (Exit, Lines) {
-        match self {
-            Self::During { cause, .. } => cause.exit(),
-            Self::Cause { exit, lines, .. } => (*exit, *lines),
-            Self::Usage(_) => (Exit::Usage, Lines::Ours),
-            Self::Input { .. } => (Exit::Config, Lines::Ours),
-            Self::BrokenPolicy(_) | Self::InvalidSettings(_) | Self::RollbackRefused { .. } => {
-                (Exit::Policy, Lines::Foreign)
-            }
-            Self::NoHost(_) => (Exit::Queue, Lines::Ours),
-            Self::DeadLetters(_) | Self::DeliveryRefused { .. } => (Exit::Queue, Lines::Foreign),
-            Self::ProblemsFound { .. } | Self::WarningsFound { .. } => {
-                (Exit::ProblemsFound, Lines::Ours)
-            }
-            Self::TestsFailed { .. } => (Exit::TestsFailed, Lines::Ours),
-            Self::DecisionsDiffer { .. } | Self::NewlyBroken { .. } => {
-                (Exit::Differences, Lines::Ours)
-            }
-            Self::Undelivered { .. } | Self::NotMoved(_) => (Exit::Undelivered, Lines::Foreign),
-            Self::Interrupted(_) => (Exit::Interrupted, Lines::Ours),
-            Self::Failed(_) => (Exit::Unexpected, Lines::Ours),
-        }
-    }
 }
 
 fn of_client(error: &ClientError) -> Exit {
@@ -216,14 +191,13 @@ fn of_registry(error: &RegistryError) -> Exit {
 
 /// Writes the error and all of its causes to stderr. Returns its exit code.
 pub(super) fn report(error: &CommandError) -> ExitCode {
-    let (exit, lines) = error.exit();
     let text = chain(error);
-    let text = match lines {
+    let text = match error.lines {
         Lines::Ours => harmless(&text),
         Lines::Foreign => one_line(&text),
     };
     log::write(&format!("{RED}error:{RED:#} {text}\n"));
-    exit.into()
+    error.exit.into()
 }
 
 #[cfg(test)]
@@ -238,9 +212,9 @@ mod tests {
         };
         let error: Result<()> = Err(unknown).context("can't sign odd").context("odd");
         let error = error.unwrap_err();
-        assert_eq!(error.exit().0, Exit::Policy);
+        assert_eq!(error.exit, Exit::Policy);
         assert!(chain(&error).starts_with("odd: can't sign odd: there is no built-in policy"));
         let other: Result<()> = Err(std::io::Error::other("full")).context("can't write");
-        assert_eq!(other.unwrap_err().exit().0, Exit::Unexpected);
+        assert_eq!(other.unwrap_err().exit, Exit::Unexpected);
     }
 }

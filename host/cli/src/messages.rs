@@ -11,7 +11,7 @@ use backstop_files::regular_file;
 use backstop_host::config::Config;
 use backstop_queue::{BATCH_BYTES, Connections, LocalQueue, Outgoing, Queue};
 
-use crate::error::{CommandError, Context, Result, unreadable};
+use crate::error::{Context, Exit, Result, unreadable};
 
 /// Sends the lines of a file to the local queue, and stops the run once the queue is empty.
 pub(super) async fn fill(
@@ -25,9 +25,9 @@ pub(super) async fn fill(
         .first()
         .and_then(|queue| queue.url.strip_prefix("local:"));
     let Some(name) = local else {
-        return Err(CommandError::Usage(
-            "--messages fills only local queues: use --queue-url local:NAME".to_owned(),
-        ));
+        return Err(
+            Exit::Usage.because("--messages fills only local queues: use --queue-url local:NAME")
+        );
     };
     let queue = connections.local.named(name);
     let (filled, path) = (Arc::clone(&queue), file.to_owned());
@@ -98,7 +98,7 @@ fn line(input: &mut impl BufRead) -> Result<Option<String>> {
         line.pop_if(|end| *end == b'\r');
     }
     if line.len() > BATCH_BYTES || (!ended && read == limit) {
-        return Err(CommandError::Failed(format!(
+        return Err(Exit::Unexpected.because(format!(
             "longer than {BATCH_BYTES} bytes, the size limit of a message"
         )));
     }

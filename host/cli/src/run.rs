@@ -17,7 +17,7 @@ use backstop_logging::BackgroundWriter;
 use backstop_queue::Connections;
 use backstop_records::Destination;
 
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::key_flags::{KeyFlags, of_one_queue};
 use crate::orphans::Guard;
 use crate::process::close_memory;
@@ -157,22 +157,25 @@ pub(super) fn config_of(args: Args) -> Result<Config> {
     };
     let is_file = args.config.is_some();
     // Without one, the policy is the built-in default.
-    let host = args.keys.set(host, is_file).map_err(CommandError::Usage)?;
+    let host = args
+        .keys
+        .set(host, is_file)
+        .map_err(|text| Exit::Usage.because(text))?;
     let host = args
         .idempotency
         .set(host, is_file)
-        .map_err(CommandError::Usage)?;
+        .map_err(|text| Exit::Usage.because(text))?;
     let config = host.into_config();
     let config = config.map_err(|error| {
         // The name of a policy in a flag is a mistake in the command line.
         if !is_file && matches!(error, ConfigError::Policy { .. }) {
-            CommandError::Usage(chain(&error))
+            Exit::Usage.because(chain(&error))
         } else {
             error.into()
         }
     })?;
     match &args.config {
-        Some(path) if config.queues.is_empty() => Err(CommandError::Usage(format!(
+        Some(path) if config.queues.is_empty() => Err(Exit::Usage.because(format!(
             "{} configures no queue: add a table such as [queues.orders]; [lambda] is for the Lambda retry handler",
             path.display()
         ))),

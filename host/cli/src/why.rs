@@ -21,8 +21,8 @@ use clap::Parser;
 use serde::Serialize;
 
 use crate::dlq::runs;
-use crate::error::{CommandError, Result, unreadable};
-use crate::hosts::{HostPlace, default_config, each};
+use crate::error::{CommandError, Exit, Result, unreadable};
+use crate::hosts::{HostPlace, NoHost, default_config, each};
 use crate::ids::{Kind, elsewhere};
 use crate::policy::replay::candidates::{named, queues};
 use crate::policy::replay::size;
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         host.get::<HostMessages>(&path, &[]).await
     });
     let hosts = match hosts {
-        Err(CommandError::NoHost(_)) => Vec::new(),
+        Err(error) if error.error.is::<NoHost>() => Vec::new(),
         answered => answered?,
     };
     let is_waiting = hosts.iter().any(|(_, it)| !it.messages.is_empty());
@@ -192,7 +192,7 @@ fn nothing_found(args: &Args, records: &[PathBuf], life: &Life, hosts: usize) ->
         text.push_str(&format!("; {at} names it and is {why}"));
     }
     text.push_str(&elsewhere(&args.message, &[Kind::Message]));
-    CommandError::Failed(text)
+    Exit::Unexpected.because(text)
 }
 
 fn print(life: &Life, is_waiting: bool, now: Timestamp) {

@@ -7,8 +7,7 @@ use backstop_core::text::one_line;
 use serde::{Deserialize, Serialize};
 
 use super::read_hash::{ReadHash, Start};
-use super::usage;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Exit, Result};
 
 /// Where lines go, and how they are read. A delivery goes on only with the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,7 +119,7 @@ impl CheckpointFile {
             Err(error) => return Err(error).with_context(|| format!("can't read {path}")),
         };
         let checkpoint: Checkpoint = serde_json::from_slice(&text).map_err(|error| {
-            usage(format!(
+            Exit::Usage.because(format!(
                 "{path} does not say what was delivered where ({error}), as those of earlier versions of backstop: remove it to deliver the whole file again, or finish with the version that wrote it"
             ))
         })?;
@@ -140,7 +139,7 @@ impl CheckpointFile {
 
     fn refused(&self, difference: &str) -> CommandError {
         let path = self.0.display();
-        usage(one_line(&format!(
+        Exit::Usage.because(one_line(&format!(
             "another delivery was interrupted ({path}), and this one can't go on with it: {difference}; repeat that delivery, name another file with --undelivered to start this one, or remove {path} to give that one up"
         )))
     }

@@ -12,8 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::checkpoint::Checkpoint;
 use super::read_hash::{ReadHash, Start};
-use super::usage;
-use crate::error::{CommandError, Context, Result, unreadable};
+use crate::error::{CommandError, Context, Exit, Result, unreadable};
 
 /// How many lines are read ahead.
 const AHEAD: usize = 1_000;
@@ -161,7 +160,7 @@ impl Input {
         let lock = file.try_clone()?;
         match lock.try_lock() {
             Ok(()) => Ok(Some(lock)),
-            Err(TryLockError::WouldBlock) => Err(usage(format!(
+            Err(TryLockError::WouldBlock) => Err(Exit::Usage.because(format!(
                 "another delivery of {} is running: wait until it ends, or stop it",
                 path.display()
             ))),

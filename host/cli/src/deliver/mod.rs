@@ -23,7 +23,7 @@ use backstop_files::values::parse_number;
 use backstop_queue::Connections;
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 
 /// Deliver JSON lines to a queue, a table or a stream in batches, and send only the failed entries again
 ///
@@ -143,9 +143,4 @@ pub(super) async fn run(args: Args) -> Result<()> {
 async fn sdk(shared: &Shared) -> aws_config::SdkConfig {
     let connections = Connections::new(shared.endpoint_url.clone());
     connections.sdk().await.clone()
-}
-
-/// An error of the command line.
-fn usage(text: impl Into<String>) -> CommandError {
-    CommandError::Usage(text.into())
 }

@@ -14,8 +14,8 @@ use clap::Parser;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Format, Shared, sdk, text, usage, work};
-use crate::error::Result;
+use super::{Format, Shared, sdk, text, work};
+use crate::error::{Exit, Result};
 
 const EXAMPLES: &str = r#"Each line is an entry as SendMessageBatch and `aws sqs send-message-batch` have it; Id is not needed:
   {"MessageBody": "order 7"}
@@ -69,10 +69,10 @@ pub(super) async fn run(args: Args) -> Result<()> {
     }
     if queue.is_fifo() {
         if args.group.is_none() {
-            return Err(usage("a FIFO queue needs --group with --bodies"));
+            return Err(Exit::Usage.because("a FIFO queue needs --group with --bodies"));
         }
         if !queue.deduplicates_by_body() {
-            return Err(usage(
+            return Err(Exit::Usage.because(
                 "--bodies needs a queue with ContentBasedDeduplication: use JSON lines with a MessageDeduplicationId",
             ));
         }

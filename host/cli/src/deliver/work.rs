@@ -12,8 +12,8 @@ use super::retries::policy;
 use super::source::Source;
 use super::summary::Summary;
 use super::undelivered::UndeliveredFile;
-use super::{Format, Shared, usage};
-use crate::error::{CommandError, Context, Result};
+use super::{Format, Shared};
+use crate::error::{Context, Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, count};
 
@@ -73,7 +73,7 @@ where
     let started = clock::instant();
     let mut outcomes = delivery
         .start(source.entries())
-        .map_err(|error| CommandError::InvalidSettings(error.to_string()))?;
+        .map_err(|error| Exit::Policy.because(error.to_string()))?;
     let (mut saved, mut drawn) = (started, started);
     saver.save(&source)?;
     while let Some(outcome) = outcomes.next().await {
@@ -117,13 +117,13 @@ where
     match (undelivered, stopped_by) {
         (0, _) => Ok(()),
         (_, Some(error)) => {
-            let error = Box::new(error);
-            Err(CommandError::DeliveryRefused { undelivered, error })
+            let reason = format!("the delivery was stopped ({undelivered} undelivered): {error}");
+            Err(Exit::Queue.because(reason))
         }
-        (_, None) => Err(CommandError::Undelivered {
-            undelivered,
-            file: shared.undelivered,
-        }),
+        (_, None) => Err(Exit::Undelivered.because(format!(
+            "not everything was delivered: what is undelivered ({undelivered}) is in {}",
+            shared.undelivered.display()
+        ))),
     }
 }
 
@@ -172,7 +172,7 @@ fn refuse_same_file(shared: &Shared) -> Result<()> {
     let canonical = |path: &std::path::Path| path.canonicalize().ok();
     let input = canonical(&shared.input);
     if input.is_some() && input == canonical(&shared.undelivered) {
-        Err(usage(
+        Err(Exit::Usage.because(
             "the input is the file of undelivered entries: name another one with --undelivered",
         ))
     } else {

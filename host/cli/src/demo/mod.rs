@@ -21,7 +21,7 @@ use backstop_host::consumer::{self, Consumer, Options, Summary};
 use backstop_queue::{BATCH_ENTRIES, Connections, Queue};
 use backstop_versions::{LivePolicy, PolicySpec, Reload, Source, Watcher};
 
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Exit, Result};
 use crate::signals::{STOPPING_CONSUMER, stop_on_signal};
 use crate::terminal::println;
 use orders::{Orders, TOTAL};
@@ -120,7 +120,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     }
     let done = summary.succeeded;
     if u64::try_from(left + dead).unwrap_or(u64::MAX) + done != u64::from(TOTAL) {
-        return Err(CommandError::Failed(format!(
+        return Err(Exit::Unexpected.because(format!(
             "messages were lost: {TOTAL} sent, {done} done, {dead} dead-lettered, {left} left"
         )));
     }
@@ -193,14 +193,12 @@ fn save(file: &Path, text: &str) -> std::io::Result<()> {
 }
 
 fn unexpected(reload: &Reload) -> CommandError {
-    CommandError::Failed(format!("unexpected reload of the policy: {reload:?}"))
+    Exit::Unexpected.because(format!("unexpected reload of the policy: {reload:?}"))
 }
 
 async fn next(reloads: &mut mpsc::UnboundedReceiver<Reload>) -> Result<Reload> {
     let reload = timeout(RELOAD_TIMEOUT, reloads.recv()).await.ok().flatten();
-    reload.ok_or_else(|| {
-        CommandError::Failed("the new version of the policy was not detected".to_owned())
-    })
+    reload.ok_or_else(|| Exit::Unexpected.because("the new version of the policy was not detected"))
 }
 
 fn report(summary: &Summary, left: usize, dead: usize) -> serde_json::Value {

@@ -19,7 +19,7 @@ use super::filters::FilterArgs;
 use super::queue::QueueArgs;
 use super::reading::{self, ReadingArgs, STOPPING, letters};
 use super::s3::Prefix;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, println};
 
@@ -128,7 +128,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
             results.iter().map(|it| &it.2),
             "letters that were not read are still in the queue",
         ),
-        Some((_, archived, _)) => Err(CommandError::DeadLetters(format!(
+        Some((_, archived, _)) => Err(Exit::Queue.because(format!(
             "{} archived but still in the queue, because deleting failed: {}",
             letters(results.iter().map(|it| it.1.not_deleted).sum::<usize>()),
             one_line(archived.why.as_deref().unwrap_or_default())
@@ -185,7 +185,7 @@ async fn one(
         Some(_) => None,
         None => Some(
             ArchiveFile::open(Path::new(&args.to))
-                .map_err(|error| CommandError::Usage(chain(&error)))?,
+                .map_err(|error| Exit::Usage.because(chain(&error)))?,
         ),
     };
     let batch = if to.is_some() {
@@ -218,7 +218,7 @@ async fn one(
         Ok(archived) => Ok((archived, seen)),
         Err(ArchivingError::Read(error)) => Err(error.into()),
         Err(error @ ArchivingError::Store(_)) => {
-            Err(CommandError::DeadLetters(chain(&error))).with_context(|| one_line(&args.to))
+            Err(Exit::Queue.because(chain(&error))).with_context(|| one_line(&args.to))
         }
     }
 }

@@ -10,7 +10,7 @@ use backstop_dead_letters::{Filters, Origin, Pattern, read_ids};
 use backstop_files::regular_file;
 use clap::Parser;
 
-use crate::error::{CommandError, Context, Result, unreadable};
+use crate::error::{Context, Exit, Result, unreadable};
 use crate::terminal::eprintln;
 use crate::time::parse_past;
 
@@ -193,7 +193,7 @@ fn read(path: &Path) -> Result<HashSet<String>> {
         ))
     };
     read_ids(input, IDS_BYTES)
-        .map_err(|error| CommandError::Usage(backstop_core::text::chain(&error)))
+        .map_err(|error| Exit::Usage.because(backstop_core::text::chain(&error)))
         .with_context(doing)
 }
 

@@ -12,7 +12,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Exit, Result};
 use crate::terminal::{Progress, count, counted, joined};
 use crate::time::whole_seconds;
 
@@ -71,16 +71,13 @@ impl ReadingArgs {
 
 impl From<ReadError> for CommandError {
     fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Queue(error) => unusable(&error),
-            ReadError::Redrive { .. } => Self::DeadLetters(error.to_string()),
-        }
+        Exit::Queue.because(error.to_string())
     }
 }
 
 /// A request to a queue failed.
 pub(crate) fn unusable(error: &QueueError) -> CommandError {
-    CommandError::DeadLetters(error.to_string())
+    Exit::Queue.because(error.to_string())
 }
 
 /// `1 letter`, `2,000 letters`.
@@ -91,7 +88,7 @@ pub(crate) fn letters(number: impl TryInto<u64>) -> String {
 /// Fails if a signal ended the reading of a queue. `what` says what is incomplete.
 pub(crate) fn whole<'a>(seen: impl IntoIterator<Item = &'a Seen>, what: &str) -> Result<()> {
     if seen.into_iter().any(|it| it.end == End::Stopped) {
-        Err(CommandError::Interrupted(what.to_owned()))
+        Err(Exit::Interrupted.because(format!("interrupted: {what}")))
     } else {
         Ok(())
     }

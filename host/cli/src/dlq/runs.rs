@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::reading::STOPPING;
 use super::redrive::report;
 use super::redrive::state::{self, StateArgs};
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::{joined, println, short};
 use crate::time::ago;
@@ -96,9 +96,8 @@ async fn check(folder: &RunFolder) -> Result<()> {
     };
     redrive::check(setup).await?;
     if stop.is_cancelled() {
-        Err(CommandError::Interrupted(
-            "not all letters were read: some may have failed again unseen".to_owned(),
-        ))
+        Err(Exit::Interrupted
+            .because("interrupted: not all letters were read: some may have failed again unseen"))
     } else {
         Ok(())
     }

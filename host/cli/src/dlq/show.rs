@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::letter;
 use super::queue::QueueArgs;
 use super::reading::{ReadingArgs, STOPPING, summary};
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::ids::{Kind, elsewhere};
 use crate::signals::stop_on_signal;
 use crate::terminal::style::BOLD;
@@ -61,8 +61,8 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result<()> {
     if args.raw && std::io::stdout().is_terminal() {
-        return Err(CommandError::Usage(
-            "--raw writes the body as it is, which can control a terminal: redirect it to a file or a pipe".to_owned(),
+        return Err(Exit::Usage.because(
+            "--raw writes the body as it is, which can control a terminal: redirect it to a file or a pipe",
         ));
     }
     let opened = args.queue.open().await?;
@@ -80,7 +80,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let missing: Vec<_> = wanted.iter().map(|id| one_line(id)).collect();
     let hint = wanted.iter().map(|id| elsewhere(id, &[Kind::Message]));
     let hint = hint.max_by_key(String::len).unwrap_or_default();
-    Err(CommandError::Failed(format!(
+    Err(Exit::Unexpected.because(format!(
         "not found: {} ({}){hint}",
         missing.join(", "),
         said.join("; ")

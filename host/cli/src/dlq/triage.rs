@@ -20,7 +20,7 @@ use super::filters::FilterArgs;
 use super::list::Saved;
 use super::queue::QueueArgs;
 use super::reading::{self, ReadingArgs, STOPPING};
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, println};
 
@@ -139,9 +139,8 @@ async fn load(args: &Args, config: Option<Config>) -> Result<Classifier> {
         let config = config.as_ref();
         let decider = config.and_then(|it| it.deciders().find(|(name, _)| *name == queue));
         let (Some(config), Some((_, decider))) = (config, decider) else {
-            return Err(CommandError::Usage(
-                "which policy? Use --policy, or the name of a queue in the configuration"
-                    .to_owned(),
+            return Err(Exit::Usage.because(
+                "which policy? Use --policy, or the name of a queue in the configuration",
             ));
         };
         let policy = Assembly::for_check(config)?

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::named_policy::{self, NamedPolicy};
 use super::remote::{Remote, RemoteArgs};
 use super::sign;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::terminal::{Size, println};
 
 const EXAMPLES: &str = "\
@@ -66,7 +66,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     if args.remote.0.is_pinned() {
-        return Err(CommandError::Usage(format!(
+        return Err(Exit::Usage.because(format!(
             "{} is pinned to a digest, which is known only after a push: leave out the @ and what follows it",
             args.remote
         )));
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let file = named_policy::source(&args.policy.policy)?.read()?;
     let digest = PolicyDigest::of(&file);
     if args.policy.load()?.digests() != [digest] {
-        return Err(CommandError::Failed(format!(
+        return Err(Exit::Unexpected.because(format!(
             "{} changed while it was being read",
             args.policy.policy
         )));
@@ -150,10 +150,9 @@ async fn push(
             s3.put(bucket, key, file).await?;
             Ok(pin)
         }
-        Location::Builtin(_) | Location::Path(_) => Err(CommandError::Usage(format!(
-            "{} is on this machine",
-            args.remote
-        ))),
+        Location::Builtin(_) | Location::Path(_) => {
+            Err(Exit::Usage.because(format!("{} is on this machine", args.remote)))
+        }
     }
 }
 
@@ -166,7 +165,7 @@ fn created() -> Result<jiff::Timestamp> {
     let created = seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     created.ok_or_else(|| {
         let text = Path::new(&text).display();
-        CommandError::Usage(format!(
+        Exit::Usage.because(format!(
             "SOURCE_DATE_EPOCH is `{text}`; expected seconds since 1970"
         ))
     })

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::failure_args::{FailureArgs, describe};
 use super::named_policy::NamedPolicy;
-use crate::error::{CommandError, Context, Result, unreadable};
+use crate::error::{Context, Exit, Result, unreadable};
 use crate::terminal::style::RED;
 use crate::terminal::{Size, joined, println};
 
@@ -97,7 +97,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     match evaluation.answer {
         Ok(_) => Ok(()),
-        Err(error) => Err(CommandError::BrokenPolicy(error)),
+        Err(error) => Err(Exit::Policy.because(format!(
+            "the policy {error}: a host would let the fallback decide"
+        ))),
     }
 }
 

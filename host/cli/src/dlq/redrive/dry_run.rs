@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::super::reading;
 use super::Args;
 use super::report::{line, some};
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, println};
 
@@ -44,10 +44,9 @@ fn ended(queue: &Arc<dyn Queue>, found: Rehearsal, seen: &Seen) -> Result<()> {
     let left = found.refused + found.behind;
     match found.error {
         Some(error) => Err(error).with_context(|| one_line(queue.url())),
-        None if left > 0 => Err(CommandError::NotMoved(format!(
-            "{} would not be moved",
-            reading::letters(left)
-        ))),
+        None if left > 0 => {
+            Err(Exit::Undelivered.because(format!("{} would not be moved", reading::letters(left))))
+        }
         None => reading::whole([seen], "there may be more letters than those counted"),
     }
 }

@@ -14,7 +14,7 @@ use backstop_dead_letters::redrive::{Edited, Editor, RedriveError};
 use backstop_files::regular_file;
 use backstop_queue::{BATCH_BYTES, is_allowed};
 
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::terminal::{eprintln, prompt, short};
 
 /// The editor without `VISUAL` and `EDITOR`.
@@ -36,7 +36,7 @@ impl EditorProgram {
         let text = text.unwrap_or_else(|| DEFAULT.to_owned());
         let words = shlex::split(&text).filter(|words| !words.is_empty());
         let words = words.ok_or_else(|| {
-            CommandError::Usage(format!("`{text}` in VISUAL or EDITOR is no command"))
+            Exit::Usage.because(format!("`{text}` in VISUAL or EDITOR is no command"))
         })?;
         Ok(Arc::new(Self {
             words,

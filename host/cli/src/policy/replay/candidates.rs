@@ -10,7 +10,7 @@ use backstop_workbench::replay::{Candidate, EvaluatedPolicy, QueuePolicy};
 use backstop_workbench::subject::Subject;
 
 use super::args::Args;
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::policy::{named_policy, sandbox};
 
 /// The new policy, and what it is compared with.
@@ -94,10 +94,9 @@ pub(crate) fn queues(path: &Path, queue: Option<&str>) -> Result<Candidate> {
         }
     }
     match queue {
-        Some(queue) if policies.is_empty() => Err(CommandError::Usage(format!(
-            "{} has no queue `{queue}`",
-            path.display()
-        ))),
+        Some(queue) if policies.is_empty() => {
+            Err(Exit::Usage.because(format!("{} has no queue `{queue}`", path.display())))
+        }
         _ => Ok(Candidate::Queues(policies)),
     }
 }

@@ -18,7 +18,7 @@ use backstop_workbench::default_threads;
 use backstop_workbench::replay::{Lines, NoRecord, Replay, Report};
 use serde_json::json;
 
-use crate::error::{CommandError, Result, unreadable};
+use crate::error::{CommandError, Exit, Result, unreadable};
 use crate::terminal::{Progress, println};
 use candidates::Candidates;
 use comparison::Comparison;
@@ -112,14 +112,14 @@ fn nothing_found(args: &Args, report: &Report) -> CommandError {
             queues.join(", ")
         ));
     }
-    CommandError::Usage(text)
+    Exit::Usage.because(text)
 }
 
 /// Fails if more decisions differ than `--allow` permits.
 fn check_differences(report: &Report, allowed: Share) -> Result<()> {
     let (compared, different) = (report.compared(), report.different);
     if compared == 0 {
-        return Err(CommandError::Failed(format!(
+        return Err(Exit::Unexpected.because(format!(
             "none of the {} records could be compared",
             report.records
         )));
@@ -127,10 +127,12 @@ fn check_differences(report: &Report, allowed: Share) -> Result<()> {
     let is_allowed = !allowed.is_exceeded(different as u64, compared as u64);
     match report.newly_broken() {
         0 if is_allowed => Ok(()),
-        0 => Err(CommandError::DecisionsDiffer {
-            different,
-            compared,
-        }),
-        broken => Err(CommandError::NewlyBroken { broken, compared }),
+        0 => {
+            Err(Exit::Differences
+                .because(format!("{different} of {compared} decisions are different")))
+        }
+        broken => Err(Exit::Differences.because(format!(
+            "the policy breaks on {broken} of {compared} failures that were answered before"
+        ))),
     }
 }

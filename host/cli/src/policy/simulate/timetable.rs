@@ -12,7 +12,7 @@ use serde_json::json;
 use super::args::Args;
 use super::configured_policy::ConfiguredPolicy;
 use super::time_bar::TimeBar;
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::policy::sandbox;
 use crate::terminal::output::Output;
 use crate::terminal::style::YELLOW;
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, name: &str) -> Result<()> {
     args.charts.check()?;
     let configured = ConfiguredPolicy::parse(name, &args.settings.clone().into())?;
     if configured.baseline().is_some() {
-        return Err(CommandError::Usage(format!(
+        return Err(Exit::Usage.because(format!(
             "`{name}` is a baseline of --contention; a timetable needs a policy"
         )));
     }

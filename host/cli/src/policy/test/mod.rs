@@ -20,7 +20,7 @@ use backstop_workbench::scenario::{self, Suite};
 use backstop_workbench::subject::Subject;
 
 use super::sandbox;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Exit, Result};
 use describe::Rerun;
 use printer::Printer;
 use target::Target;
@@ -105,15 +105,14 @@ fn test(args: &Args, sandbox: &Sandbox) -> Result<()> {
     }
     match outcomes.iter().filter(|outcome| !outcome.passed).count() {
         0 => Ok(()),
-        failed => Err(CommandError::TestsFailed {
-            failed,
-            tests: outcomes.len(),
-        }),
+        failed => {
+            Err(Exit::TestsFailed.because(format!("{failed} of {} tests failed", outcomes.len())))
+        }
     }
 }
 
 fn nothing_ran(args: &Args, target: &Target) -> CommandError {
-    CommandError::Usage(match (&args.filter, &target.scenarios) {
+    Exit::Usage.because(match (&args.filter, &target.scenarios) {
         (Some(text), _) => format!("no scenario or check has `{text}` in its name"),
         (None, Some(path)) => format!("there are no scenarios in {}", path.display()),
         (None, None) => {
