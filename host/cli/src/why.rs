@@ -14,9 +14,7 @@ use backstop_files::regular_file::described;
 use backstop_host::admin::HostMessages;
 use backstop_host::config::Config;
 use backstop_records::{DecisionRecord, Destination};
-use backstop_workbench::replay::{
-    Candidate, Life, Lines, NotComparable, RecordedAnswer, Step, Today,
-};
+use backstop_workbench::replay::{Candidate, Life, Lines, NotComparable, Step, Today};
 use clap::Parser;
 use serde::Serialize;
 
@@ -248,19 +246,16 @@ fn print(life: &Life, is_waiting: bool, now: Timestamp) {
 /// `transient: retry in 2s (visibility), by full-jitter (3f2a91c04d17) base=2s`
 fn decision(record: &DecisionRecord) -> String {
     let decision = &record.decision;
-    let verdict = decision.action.verdict();
     let made = match &decision.action {
         Action::Retry { delay } => {
             let (taken, hold) = (delay.whole_seconds(), decision.hold.as_str());
             if taken == *delay {
-                format!("{verdict} in {delay} ({hold})")
+                format!("retry in {delay} ({hold})")
             } else {
-                format!("{verdict} in {taken} ({hold}, {delay} in whole seconds)")
+                format!("retry in {taken} ({hold}, {delay} in whole seconds)")
             }
         }
-        Action::DeadLetter { reason } | Action::Discard { reason } => {
-            format!("{verdict}: {reason}")
-        }
+        action @ (Action::DeadLetter { .. } | Action::Discard { .. }) => action.to_string(),
     };
     let policy: Vec<_> = record
         .policy
@@ -303,17 +298,10 @@ fn notes(record: &DecisionRecord) -> Vec<String> {
 
 fn answer(today: &Today) -> String {
     match today {
-        Today::Answer(RecordedAnswer::Retry { class, delay }) => {
-            let delay = delay.map(|delay| format!(" in {delay}"));
-            format!("{class}: retry{}", delay.unwrap_or_default())
-        }
-        Today::Answer(RecordedAnswer::DeadLetter { class, reason }) => {
-            format!("{class}: dead-letter: {reason}")
-        }
-        Today::Answer(RecordedAnswer::Discard { class, reason }) => {
-            format!("{class}: discard: {reason}")
-        }
-        Today::Answer(RecordedAnswer::Broken { cause, .. }) => format!("the policy {cause}"),
+        Today::Answer(answer) => match answer.class() {
+            Some(class) => format!("{class}: {answer}"),
+            None => answer.to_string(),
+        },
         Today::Unknown(NotComparable::NotRecorded) => {
             "unknown: the policy reads parts of the payload that the record does not have"
                 .to_owned()

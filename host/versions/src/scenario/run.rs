@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::expected::described;
 use super::{Expected, Given, Plan, Scenario, Step};
 use crate::outcome::{Kind, Outcome, Row, Tried};
 use backstop_core::clock;
@@ -259,17 +258,10 @@ fn draws(seed: u64, numbers: NonZeroU32) -> impl Iterator<Item = f64> {
 }
 
 /// The answer, for people.
-fn answer(evaluation: &Evaluation) -> String {
+pub fn answer(evaluation: &Evaluation) -> String {
     match &evaluation.answer {
-        Ok(answer) => described(&answer.action),
+        Ok(answer) => answer.action.to_string(),
         Err(broken) => format!("the policy {broken}"),
-    }
-}
-
-fn tried(failure: Failure, evaluation: Evaluation) -> Tried {
-    Tried {
-        failure,
-        log: evaluation.log,
     }
 }
 
@@ -294,5 +286,12 @@ mod tests {
         assert!((mean - 0.5).abs() < 0.000_1, "{mean}");
         assert_eq!(draws(7, numbers).collect::<Vec<_>>(), drawn);
         assert_ne!(draws(8, numbers).collect::<Vec<_>>(), drawn);
+    }
+}
+
+fn tried(failure: Failure, evaluation: Evaluation) -> Tried {
+    Tried {
+        failure,
+        log: evaluation.log,
     }
 }
