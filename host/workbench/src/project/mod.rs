@@ -153,6 +153,12 @@ impl Project {
         self.folder.join("scenarios.toml")
     }
 
+    /// What belongs to the interfaces that the policy exports, of what belongs to each of [`QUESTIONS`].
+    pub(crate) fn of_answers<T>(&self, each: [T; 4]) -> impl Iterator<Item = (&'static str, T)> {
+        let each = QUESTIONS.into_iter().zip(each);
+        each.filter(|(question, _)| self.answers.contains(question))
+    }
+
     /// The folder of the generated bindings.
     pub(crate) fn bindings(&self) -> PathBuf {
         self.folder.join("bindings")
