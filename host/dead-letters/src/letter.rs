@@ -6,10 +6,9 @@ use std::str::FromStr;
 use backstop_core::failure::{Error, Milliseconds, Timestamp};
 use backstop_functions::InvocationRecord;
 use backstop_json::Object;
-use backstop_queue::Message;
-use backstop_queue::MessageEnvelope;
 use backstop_queue::dead_letter::DIED;
 use backstop_queue::envelope::ENVELOPE;
+use backstop_queue::{Message, MessageEnvelope};
 use serde::Serialize;
 
 use crate::fingerprint::Fingerprint;

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_queue::{BATCH_ENTRIES, SubmitError, short_name};
-use backstop_queue::{Description, Queue, QueueError, ReceiptHandle, VisibilityTimeout};
+use backstop_queue::{
+    BATCH_ENTRIES, Description, Queue, QueueError, ReceiptHandle, SubmitError, VisibilityTimeout,
+    short_name,
+};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -10,7 +10,7 @@ use backstop_files::regular_file;
 use rustix::fs::{FlockOperation, flock};
 
 use super::line::{ArchivedLetter, InvalidLine};
-use crate::last_line;
+use crate::json_lines;
 
 /// The longest line, in bytes: a message of the largest size with every character escaped.
 pub const LINE_BYTES: u64 = 16 << 20;
@@ -76,7 +76,7 @@ impl ArchiveFile {
             path: path.to_owned(),
         };
         let is_letter = |line: &[u8]| ArchivedLetter::parse_bytes(line).is_ok();
-        last_line::end(&mut archive.file, LINE_BYTES, is_letter).map_err(failed)?;
+        json_lines::end(&mut archive.file, LINE_BYTES, is_letter).map_err(failed)?;
         archive.file.sync_all().map_err(failed)?;
         // The folder's entry for a new file has to last, too.
         let folder = path.parent().filter(|it| *it != Path::new(""));

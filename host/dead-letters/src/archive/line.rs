@@ -5,10 +5,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use backstop_core::failure::Timestamp;
-use backstop_queue::MAX_ATTRIBUTES;
-use backstop_queue::Message;
 use backstop_queue::dead_letter::DIED;
-use backstop_queue::{Attribute, Description, Outgoing, ReceiptHandle};
+use backstop_queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, ReceiptHandle};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};

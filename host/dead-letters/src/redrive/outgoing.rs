@@ -8,8 +8,9 @@ use backstop_functions::{InvocationRecord, redriven_event};
 use backstop_json::Object;
 use backstop_queue::dead_letter::{ATTRIBUTES, DIED};
 use backstop_queue::envelope::{ENVELOPE, EnvelopeKeys};
-use backstop_queue::{Attribute, Description, MessageEnvelope, Outgoing};
-use backstop_queue::{BATCH_BYTES, MAX_ATTRIBUTES};
+use backstop_queue::{
+    Attribute, BATCH_BYTES, Description, MAX_ATTRIBUTES, MessageEnvelope, Outgoing,
+};
 use serde_json::value::RawValue;
 
 use crate::letter::{Letter, payload};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,7 @@ use super::RedriveError;
 use super::journal::Outcome;
 use super::ledger::Ledger;
 use super::plan::Plan;
+use crate::json_lines::each_line;
 
 /// The largest plan.
 const PLAN_BYTES: usize = 64 << 20;
@@ -200,32 +201,21 @@ impl RunFolder {
     /// The set, if it is fixed: the ids of its letters, and of those that are left alone.
     pub(super) fn letters(&self) -> std::io::Result<Option<(HashSet<String>, HashSet<String>)>> {
         let path = self.0.join("letters.jsonl");
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
         let (mut members, mut others) = (HashSet::new(), HashSet::new());
-        let mut reader = BufReader::new(file);
-        let mut line = Vec::new();
-        for number in 1_u64.. {
-            line.clear();
-            let read = Read::take(&mut reader, LETTER_BYTES).read_until(b'\n', &mut line)?;
-            if read == 0 {
-                break;
-            }
-            let (is_member, id): (bool, String) =
-                serde_json::from_slice(&line).map_err(|cause| {
-                    let text = format!("{}, line {number}: {cause}", path.display());
-                    std::io::Error::new(std::io::ErrorKind::InvalidData, text)
-                })?;
+        let is_fixed = each_line(&path, LETTER_BYTES, |number, line| {
+            let line = serde_json::from_slice(line);
+            let (is_member, id): (bool, String) = line.map_err(|cause| {
+                let text = format!("{}, line {number}: {cause}", path.display());
+                std::io::Error::new(std::io::ErrorKind::InvalidData, text)
+            })?;
             if is_member {
                 members.insert(id)
             } else {
                 others.insert(id)
             };
-        }
-        Ok(Some((members, others)))
+            Ok(())
+        })?;
+        Ok(is_fixed.then_some((members, others)))
     }
 }
 
