@@ -60,7 +60,7 @@ pub(super) struct Args {
     pub(super) queue_url: Option<String>,
 
     #[command(flatten)]
-    keys: KeyFlags<false>,
+    keys: KeyFlags,
 
     /// Fill a local queue with the lines of this file that are not blank, or - for standard input, and stop when it is empty
     #[arg(long, value_name = "FILE|-")]
@@ -69,10 +69,6 @@ pub(super) struct Args {
     /// Print the final counts as JSON, on standard output
     #[arg(long)]
     pub(super) json: bool,
-
-    // The last: its heading would apply to what follows.
-    #[command(flatten)]
-    idempotency: KeyFlags<true>,
 }
 
 /// The flags that a file excludes.
@@ -159,10 +155,6 @@ pub(super) fn config_of(args: Args) -> Result<Config> {
     // Without one, the policy is the built-in default.
     let host = args
         .keys
-        .set(host, is_file)
-        .map_err(|text| Exit::Usage.because(text))?;
-    let host = args
-        .idempotency
         .set(host, is_file)
         .map_err(|text| Exit::Usage.because(text))?;
     let config = host.into_config();

@@ -43,7 +43,7 @@ where
     };
     // Only now: another delivery could have written it before.
     let checkpoint_file = CheckpointFile::of(&shared.undelivered);
-    let read = || checkpoint_file.read(&job, &shared.input, input.file());
+    let read = || checkpoint_file.read(&job, &shared.input, input.file.as_ref());
     let resumed = tokio::task::block_in_place(read)?;
     undelivered.begin(resumed.as_ref().map(|(it, _)| it.undelivered))?;
     let start = resumed.as_ref().map_or(0, |(it, _)| it.position);

@@ -137,16 +137,12 @@ async fn edit(
     timeline.note("the policy's file is edited while messages flow:");
     timeline.diff(SLOW, FAST);
     save(file, &POLICY.replace(SLOW, FAST))?;
-    match next(reloads).await? {
-        Reload::Swapped { to, .. } => {
-            timeline.policy("is active from now on", &to);
-            Ok(())
-        }
-        reload @ (Reload::Refused { .. }
-        | Reload::Unchanged
-        | Reload::SourceUnreachable { .. }
-        | Reload::SourceRecovered { .. }) => Err(unexpected(&reload)),
-    }
+    let reload = next(reloads).await?;
+    let Reload::Swapped { to, .. } = &reload else {
+        return Err(unexpected(&reload));
+    };
+    timeline.policy("is active from now on", to);
+    Ok(())
 }
 
 /// Replaces the policy by one that loops forever.
@@ -162,19 +158,15 @@ async fn attack(
         "(loop $for_ever (br $for_ever)) (unreachable)",
     );
     save(file, &hostile())?;
-    match next(reloads).await? {
-        Reload::Refused { kept, cause } => {
-            // The policy's name is in the line already.
-            let reason = std::error::Error::source(&cause).map_or_else(|| chain(&cause), chain);
-            timeline.rejected(&reason);
-            timeline.policy("stays active", &kept);
-            Ok(())
-        }
-        reload @ (Reload::Swapped { .. }
-        | Reload::Unchanged
-        | Reload::SourceUnreachable { .. }
-        | Reload::SourceRecovered { .. }) => Err(unexpected(&reload)),
-    }
+    let reload = next(reloads).await?;
+    let Reload::Refused { kept, cause } = &reload else {
+        return Err(unexpected(&reload));
+    };
+    // The policy's name is in the line already.
+    let reason = std::error::Error::source(cause).map_or_else(|| chain(cause), chain);
+    timeline.rejected(&reason);
+    timeline.policy("stays active", kept);
+    Ok(())
 }
 
 fn hostile() -> String {

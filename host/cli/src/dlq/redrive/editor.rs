@@ -13,6 +13,7 @@ use backstop_dead_letters::Letter;
 use backstop_dead_letters::redrive::{Edited, Editor, RedriveError};
 use backstop_files::regular_file;
 use backstop_queue::{BATCH_BYTES, is_allowed};
+use tempfile::TempPath;
 
 use crate::error::{Exit, Result};
 use crate::terminal::{eprintln, prompt, short};
@@ -48,22 +49,23 @@ impl EditorProgram {
     fn edit(words: &[String], folder: &Path, text: &str) -> std::io::Result<Edited> {
         let is_json = is_json(text);
         let name = if is_json { "body.json" } else { "body.txt" };
-        let file = Removed(folder.join(name));
+        // Removed when it is no longer needed.
+        let file = TempPath::try_from_path(folder.join(name))?;
         let mut written = File::options()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
-            .open(&file.0)?;
+            .open(&file)?;
         written.write_all(text.as_bytes())?;
         loop {
-            let status = open(words, &file.0)?;
+            let status = open(words, &file)?;
             if !status.success() {
                 return Ok(Edited::Skipped(format!(
                     "skipped: the editor ended with {status}"
                 )));
             }
-            let edited = regular_file::read(&file.0, 4 * BATCH_BYTES)?;
+            let edited = regular_file::read(&file, 4 * BATCH_BYTES)?;
             let wrong = match String::from_utf8(edited) {
                 Ok(edited) => {
                     let edited = without_added_line_end(text, &edited);
@@ -108,15 +110,6 @@ impl Editor for EditorProgram {
         edited.map_err(|error| {
             RedriveError::Editor(format!("can't edit with `{program}` (set EDITOR): {error}"))
         })
-    }
-}
-
-/// A file that is removed when it is no longer needed.
-struct Removed(PathBuf);
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 

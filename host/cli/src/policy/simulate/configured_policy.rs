@@ -1,7 +1,6 @@
 //! Policies as this command names them: with optional settings after a colon.
 
-use backstop_core::settings::Settings;
-use backstop_core::settings::parse_pair;
+use backstop_core::settings::{Settings, parse_pair};
 use backstop_engine::{Policy, Sandbox};
 use backstop_workbench::simulate::contention::Baseline;
 

@@ -9,14 +9,10 @@ mod printer;
 mod target;
 mod watch;
 
-use std::path::Path;
-use std::time::Duration;
-
 use backstop_core::clock;
 use backstop_engine::Sandbox;
 use backstop_workbench::check;
-use backstop_workbench::outcome::Outcome;
-use backstop_workbench::scenario::{self, Suite};
+use backstop_workbench::scenario;
 use backstop_workbench::subject::Subject;
 
 use super::sandbox;
@@ -94,14 +90,11 @@ fn test(args: &Args, sandbox: &Sandbox) -> Result<()> {
     }
     printer.summary(&outcomes, started.elapsed());
     if let Some(path) = &args.junit {
-        write_junit(
-            path,
-            &target.name,
-            &suite,
-            &outcomes,
-            started.elapsed(),
-            &rerun,
-        )?;
+        let took = started.elapsed();
+        let unwritable = || format!("can't write the report {}", path.display());
+        let report = junit::report(&target.name, &suite, &outcomes, took, &rerun);
+        let text = report.to_string().with_context(unwritable)?;
+        std::fs::write(path, text).with_context(unwritable)?;
     }
     match outcomes.iter().filter(|outcome| !outcome.passed).count() {
         0 => Ok(()),
@@ -120,18 +113,4 @@ fn nothing_ran(args: &Args, target: &Target) -> CommandError {
                 .to_owned()
         }
     })
-}
-
-fn write_junit(
-    path: &Path,
-    policy: &str,
-    suite: &Suite,
-    outcomes: &[Outcome],
-    took: Duration,
-    rerun: &Rerun<'_>,
-) -> Result<()> {
-    let unwritable = || format!("can't write the report {}", path.display());
-    let report = junit::report(policy, suite, outcomes, took, rerun);
-    let text = report.to_string().with_context(unwritable)?;
-    std::fs::write(path, text).with_context(unwritable)
 }
