@@ -30,7 +30,7 @@ use crate::terminal::style::RED;
 
 /// The errors of other crates that a command returns: the exit code of each, and whose line breaks its text can have.
 macro_rules! causes {
-    ($($error:ty => $exit:expr, $lines:ident;)*) => {$(
+    ($($exit:expr, $lines:ident: $($error:ty),+;)*) => {$($(
         impl From<$error> for CommandError {
             fn from(error: $error) -> Self {
                 let exit: fn(&$error) -> Exit = $exit;
@@ -41,51 +41,28 @@ macro_rules! causes {
                 }
             }
         }
-    )*};
+    )+)*};
 }
 
 causes! {
-    BaselineError => |_| Exit::Usage, Ours;
-    ClientError => of_client, Foreign;
-
-    ConfigError => |_| Exit::Config, Ours;
-    KeyError => |_| Exit::Config, Ours;
-    ReadError => |_| Exit::Config, Ours;
-    ScenarioError => |_| Exit::Config, Ours;
-    SigningError => |_| Exit::Config, Ours;
-    TokenError => |_| Exit::Config, Ours;
-
-    BuildError => |_| Exit::Policy, Ours;
-    CompileError => |_| Exit::Policy, Ours;
-    PackageError => |_| Exit::Policy, Ours;
-    PolicyError => of_policy, Ours;
-    ProjectError => |_| Exit::Policy, Ours;
-    SignatureError => |_| Exit::Policy, Foreign;
-    SourceError => of_source, Foreign;
-    ToolError => |_| Exit::Policy, Ours;
-
-    BucketError => of_bucket, Foreign;
-    NoHost => |_| Exit::Queue, Ours;
-    OpenError => |_| Exit::Queue, Foreign;
-    RedriveError => of_redrive, Foreign;
-    RegistryError => of_registry, Foreign;
-    StartError => of_start, Ours;
-
-    ChartError => |_| Exit::Unexpected, Ours;
-    EntryError => |_| Exit::Unexpected, Foreign;
-    Faults => |_| Exit::Unexpected, Ours;
-    NewError => |_| Exit::Unexpected, Ours;
-    OutputError => |_| Exit::Unexpected, Ours;
-    QueueError => |_| Exit::Unexpected, Foreign;
-    SandboxError => |_| Exit::Unexpected, Ours;
-    StoreError => |_| Exit::Unexpected, Ours;
-    WatchError => |_| Exit::Unexpected, Ours;
-    csv::Error => |_| Exit::Unexpected, Ours;
-    notify::Error => |_| Exit::Unexpected, Ours;
-    quick_junit::SerializeError => |_| Exit::Unexpected, Ours;
-    serde_json::Error => |_| Exit::Unexpected, Foreign;
-    std::io::Error => |_| Exit::Unexpected, Ours;
-    tokio::task::JoinError => |_| Exit::Unexpected, Ours;
+    |_| Exit::Usage, Ours: BaselineError;
+    of_client, Foreign: ClientError;
+    |_| Exit::Config, Ours: ConfigError, KeyError, ReadError, ScenarioError, SigningError,
+        TokenError;
+    |_| Exit::Policy, Ours: BuildError, CompileError, PackageError, ProjectError, ToolError;
+    of_policy, Ours: PolicyError;
+    |_| Exit::Policy, Foreign: SignatureError;
+    of_source, Foreign: SourceError;
+    of_bucket, Foreign: BucketError;
+    |_| Exit::Queue, Ours: NoHost;
+    |_| Exit::Queue, Foreign: OpenError;
+    of_redrive, Foreign: RedriveError;
+    of_registry, Foreign: RegistryError;
+    of_start, Ours: StartError;
+    |_| Exit::Unexpected, Ours: ChartError, Faults, NewError, OutputError, SandboxError, StoreError,
+        WatchError, csv::Error, notify::Error, quick_junit::SerializeError, std::io::Error,
+        tokio::task::JoinError;
+    |_| Exit::Unexpected, Foreign: EntryError, QueueError, serde_json::Error;
 }
 
 fn of_client(error: &ClientError) -> Exit {

@@ -2,9 +2,11 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
+
+use backstop_files::regular_file::{advise_if_missing, open_any};
 
 /// What a command returns.
 pub(crate) type Result<T, E = CommandError> = std::result::Result<T, E>;
@@ -116,6 +118,29 @@ pub(crate) fn unreadable(what: &str, path: &Path) -> impl FnOnce(io::Error) -> C
             cause: cause.into(),
         }),
     }
+}
+
+/// The same, with what a file that is missing should be.
+pub(crate) fn unreadable_input(
+    what: &str,
+    path: &Path,
+    expected: &'static str,
+) -> impl FnOnce(io::Error) -> CommandError {
+    let unreadable = unreadable(what, path);
+    move |error| unreadable(advise_if_missing(error, || expected.to_owned()))
+}
+
+/// Opens a file that the command line names, or standard input as `-`.
+pub(crate) fn open_input(
+    what: &str,
+    path: &Path,
+    expected: &'static str,
+) -> Result<Box<dyn Read + Send>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let file = open_any(path).map_err(unreadable_input(what, path, expected))?;
+    Ok(Box::new(file))
 }
 
 /// Says what the command was doing when it failed. The exit code stays that of the cause.

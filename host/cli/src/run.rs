@@ -94,7 +94,8 @@ pub(super) async fn run(args: Args) -> Result<()> {
     log::log_panics();
     close_memory();
     // In advance: at the end, descriptors may be short.
-    let counts = args.json.then(counts_writer).transpose()?;
+    let counts = args.json.then(|| BackgroundWriter::to(stdout(), |_| {}));
+    let counts = counts.transpose().context("can't print the counts")?;
     let messages = args.messages.clone();
     let config = config_of(args)?;
     let signalled = stop_on_signal(STOPPING_CONSUMER)?;
@@ -204,10 +205,6 @@ fn report(summaries: &[(String, Summary)], counts: Option<BackgroundWriter>) -> 
         );
     }
     Ok(())
-}
-
-fn counts_writer() -> Result<BackgroundWriter> {
-    BackgroundWriter::to(stdout(), |_| {}).context("can't print the counts")
 }
 
 /// Prints a line of JSON for each queue. A closed or stopped reader does not keep the process from ending; what can't be written gives the exit code, at the end.

@@ -16,7 +16,7 @@ use backstop_host::config::Config;
 use backstop_records::{DecisionRecord, Destination};
 use backstop_workbench::replay::{Candidate, Life, Lines, NotComparable, Step, Today};
 use clap::Parser;
-use serde::Serialize;
+use serde_json::json;
 
 use crate::dlq::runs;
 use crate::error::{CommandError, Exit, Result, unreadable};
@@ -25,7 +25,7 @@ use crate::ids::{Kind, elsewhere};
 use crate::policy::replay::candidates::{named, queues};
 use crate::policy::replay::size;
 use crate::terminal::style::{DIM, YELLOW};
-use crate::terminal::{Progress, println};
+use crate::terminal::{Progress, joined, println};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,15 +80,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What the records and the hosts know of a message.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Known {
-    #[serde(flatten)]
-    life: Life,
-    hosts: Vec<HostMessages>,
-}
-
 pub(crate) fn run(args: &Args) -> Result<()> {
     if Kind::of(&args.message) == Some(Kind::Run) && runs::show(&args.message, args.json)? {
         return Ok(());
@@ -116,8 +107,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Err(nothing_found(args, &records, &life, hosts.len()));
     }
     if args.json {
-        let hosts = hosts.into_iter().map(|(_, messages)| messages).collect();
-        println!("{}", serde_json::to_value(Known { life, hosts })?);
+        let hosts: Vec<_> = hosts.iter().map(|(_, messages)| messages).collect();
+        println!("{}", joined(json!(life), json!({"hosts": hosts})));
         return Ok(());
     }
     let now = clock::now();

@@ -42,7 +42,7 @@ impl Pattern {
 }
 
 /// Which letters are chosen. Several values of one kind are alternatives; a letter has to fit every kind that has a value. Without any, every letter fits.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filters {
     /// Message ids, or original ids.
     pub ids: Option<HashSet<String>>,
@@ -73,17 +73,7 @@ pub struct Filters {
 impl Filters {
     /// Whether every letter fits.
     pub fn is_empty(&self) -> bool {
-        self.ids.is_none()
-            && self.origins.is_empty()
-            && self.policies.is_empty()
-            && self.fingerprints.is_empty()
-            && self.texts.is_empty()
-            && self.values.is_empty()
-            && self.since.is_none()
-            && self.until.is_none()
-            && [&self.reasons, &self.codes, &self.classes, &self.sources]
-                .iter()
-                .all(|patterns| patterns.is_empty())
+        *self == Self::default()
     }
 
     /// Whether no letter fits, since there are no ids among those that are meant.

@@ -74,7 +74,7 @@ pub enum ReadError {
     Queue(#[from] QueueError),
     /// Reading the queue could move its messages away.
     #[error(
-        "{queue} has a redrive policy of its own, which moves a message to {target} after {receives} receives: reading counts as receiving, so it could move letters there. {hint}"
+        "{queue} has a redrive policy of its own, which moves a message to {target} after {receives} receives: reading counts as receiving, so it could move letters there. If that queue has the dead letters, name it instead; if this one has them, remove its redrive policy first"
     )]
     Redrive {
         /// The queue's name.
@@ -83,8 +83,6 @@ pub enum ReadError {
         target: String,
         /// The maximum receive count.
         receives: u32,
-        /// What to do.
-        hint: &'static str,
     },
 }
 
@@ -123,7 +121,6 @@ impl Reader {
                 queue: short_name(&description.arn).to_owned(),
                 target: short_name(&redrive.dead_letter_arn).to_owned(),
                 receives: redrive.max_receive_count.get(),
-                hint: "If that queue has the dead letters, name it instead; if this one has them, remove its redrive policy first",
             });
         }
         let about = description

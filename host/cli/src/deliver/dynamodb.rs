@@ -64,34 +64,24 @@ pub(super) async fn run(args: Args) -> Result<()> {
         Duplicates::Refuse => Rule::Refuse,
     });
     let endpoint = table.own_endpoint();
-    work::deliver(args.shared, table, endpoint, Requests).await
+    work::deliver(args.shared, table, endpoint, Format::new("requests", parse)).await
 }
 
-/// Lines that are requests of BatchWriteItem.
-struct Requests;
-
-impl Format for Requests {
-    type Entry = WriteRequest;
-
-    fn lines(&self) -> String {
-        "requests".to_owned()
-    }
-
-    fn parse(&self, line: &[u8]) -> Result<WriteRequest, String> {
-        let line = serde_json::from_str(text(line)?).map_err(|error| {
-            let text = error.to_string();
-            if text.contains("did not match") || text.contains("unknown variant") {
-                "expected {\"PutRequest\": …}, {\"DeleteRequest\": …} or {\"Item\": …}".to_owned()
-            } else {
-                text
-            }
-        })?;
-        let item = match &line {
-            Line::PutRequest { item } | Line::Item(item) => item,
-            Line::DeleteRequest { key } => return Ok(delete(attribute_value::item(key)?)),
-        };
-        Ok(put(attribute_value::item(item)?))
-    }
+/// A line that is a request of BatchWriteItem.
+fn parse(line: &[u8]) -> Result<WriteRequest, String> {
+    let line = serde_json::from_str(text(line)?).map_err(|error| {
+        let text = error.to_string();
+        if text.contains("did not match") || text.contains("unknown variant") {
+            "expected {\"PutRequest\": …}, {\"DeleteRequest\": …} or {\"Item\": …}".to_owned()
+        } else {
+            text
+        }
+    })?;
+    let item = match &line {
+        Line::PutRequest { item } | Line::Item(item) => item,
+        Line::DeleteRequest { key } => return Ok(delete(attribute_value::item(key)?)),
+    };
+    Ok(put(attribute_value::item(item)?))
 }
 
 #[derive(Deserialize)]
@@ -125,7 +115,7 @@ mod tests {
             put
         );
         assert_eq!(put.put_request().unwrap().item().len(), 2);
-        let delete = Requests.parse(br#"{"DeleteRequest": {"Key": {"id": {"S": "7"}}}}"#);
+        let delete = parse(br#"{"DeleteRequest": {"Key": {"id": {"S": "7"}}}}"#);
         assert!(delete.unwrap().delete_request().is_some());
     }
 
@@ -140,7 +130,7 @@ mod tests {
             ),
             (r#"{"Item": {"id": {"X": "7"}}}"#, "`id`: unknown type `X`"),
         ] {
-            let error = Requests.parse(line.as_bytes()).unwrap_err();
+            let error = parse(line.as_bytes()).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::checkpoint::Checkpoint;
 use super::read_hash::{ReadHash, Start};
-use crate::error::{CommandError, Context, Exit, Result, unreadable};
+use crate::error::{CommandError, Context, Exit, Result, unreadable_input};
 
 /// How many lines are read ahead.
 const AHEAD: usize = 1_000;
@@ -95,12 +95,8 @@ pub(super) struct Input {
 
 /// Says what an input is, if it is missing.
 fn unusable(path: &Path) -> impl FnOnce(io::Error) -> CommandError {
-    move |error| {
-        let error = regular_file::advise_if_missing(error, || {
-            "expected a file with one entry in each line, or - for standard input".to_owned()
-        });
-        unreadable("the entries", path)(error)
-    }
+    let expected = "expected a file with one entry in each line, or - for standard input";
+    unreadable_input("the entries", path, expected)
 }
 
 impl Input {

@@ -103,20 +103,26 @@ impl From<AfterFailure> for backstop_deliver::AfterFailure {
 }
 
 /// How the lines of the input become entries.
-trait Format: Send + Sync + 'static {
-    /// What is delivered.
-    type Entry;
-
+struct Format<E> {
     /// What a line is, in the plural.
-    fn lines(&self) -> String;
-
+    lines: String,
     /// The entry in a line that is not blank. The error says what is wrong with the line.
-    fn parse(&self, line: &[u8]) -> Result<Self::Entry, String>;
-
+    parse: Box<dyn Fn(&[u8]) -> Result<E, String> + Send + Sync>,
     /// The line to write for an undelivered entry, if it is not the one of the input.
-    fn line(&self, line: &[u8], entry: &Self::Entry) -> Option<String> {
-        let _ = (line, entry);
-        None
+    line: fn(&[u8], &E) -> Option<String>,
+}
+
+impl<E> Format<E> {
+    /// Undelivered entries are written as their lines were.
+    fn new(
+        lines: impl Into<String>,
+        parse: impl Fn(&[u8]) -> Result<E, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            lines: lines.into(),
+            parse: Box::new(parse),
+            line: |_, _| None,
+        }
     }
 }
 

@@ -10,28 +10,24 @@ use super::checkpoint::{CheckpointFile, Job};
 use super::lines::Input;
 use super::retries::policy;
 use super::source::Source;
-use super::summary::Summary;
+use super::summary;
 use super::undelivered::UndeliveredFile;
 use super::{Format, Shared};
 use crate::error::{Context, Exit, Result};
 use crate::signals::stop_on_signal;
-use crate::terminal::{Progress, count};
+use crate::terminal::{Progress, count, println};
 
 /// How often the state is written, and the bar is drawn.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
 /// Delivers the input to `target`. `endpoint` is the target's, if it is not one of AWS.
-pub(super) async fn deliver<T, F>(
+pub(super) async fn deliver<T: Target>(
     shared: Shared,
     target: T,
     endpoint: Option<String>,
-    format: F,
-) -> Result<()>
-where
-    T: Target,
-    F: Format<Entry = T::Entry>,
-{
+    format: Format<T::Entry>,
+) -> Result<()> {
     let mut input = Input::open(&shared.input)?;
     refuse_same_file(&shared)?;
     let _lock = input.lock(&shared.input)?;
@@ -39,7 +35,7 @@ where
     let job = Job {
         target: target.source().to_owned(),
         endpoint,
-        lines: format.lines(),
+        lines: format.lines.clone(),
     };
     // Only now: another delivery could have written it before.
     let checkpoint_file = CheckpointFile::of(&shared.undelivered);
@@ -98,14 +94,13 @@ where
     let took = started.elapsed();
     let mut state = source.lock();
     state.undelivered.save()?;
-    let summary = Summary {
-        counts,
-        reasons: &state.reasons,
-        took,
-        file: state.undelivered.path(),
-        stopped_by: stopped_by.as_ref(),
-    };
-    summary.print(shared.json);
+    let (reasons, file) = (&state.reasons, state.undelivered.path());
+    if shared.json {
+        let summary = summary::as_json(counts, reasons, took, file, stopped_by.as_ref());
+        println!("{summary}");
+    } else {
+        summary::print(counts, reasons, took, file);
+    }
     if let Some(failure) = state.failure.take() {
         drop(state);
         saver.save(&source)?;
@@ -188,7 +183,7 @@ struct Saver {
 }
 
 impl Saver {
-    fn save<F: Format>(&self, source: &Source<F>) -> Result<()> {
+    fn save<E>(&self, source: &Source<E>) -> Result<()> {
         let mut state = source.lock();
         state.undelivered.save()?;
         let Some(file) = &self.file else {

@@ -56,7 +56,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let queue = connections.local.named("orders");
     let dead_letters = connections.local.named("orders-dead-letters");
 
-    let timeline = Arc::new(Timeline::start(!args.json, TOTAL));
+    let timeline = Arc::new(Timeline::start(!args.json));
     let orders = Arc::new(Orders::new(Arc::clone(&timeline)));
     let sandbox = Sandbox::new(backstop_engine::Limits::default())?;
     let policy = LivePolicy::load(&sandbox, PolicySpec::from(Source::path(file.clone())))?;

@@ -104,7 +104,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
             one(&args, queue, &filters, &opened.connections, &stop).await?
         };
         if !args.json {
-            println!("{}", reading::summary_of(&seen, &one_line(queue.url())));
+            println!("{}", reading::summary(&seen, Some(queue.url())));
             print(&args, &archived);
         }
         results.push((queue.url().to_owned(), archived, seen));
@@ -115,10 +115,9 @@ pub(super) async fn run(args: Args) -> Result<()> {
             reading::as_json(seen, archived)
         });
         let queues: Vec<_> = queues.collect();
-        println!(
-            "{}",
-            json!({"version": 1, "dry-run": args.dry_run, "to": args.to, "queues": queues})
-        );
+        let (dry_run, to) = (args.dry_run, &args.to);
+        let result = json!({"version": 1, "dry-run": dry_run, "to": to, "queues": queues});
+        println!("{result}");
     }
     let left = results
         .iter()

@@ -94,23 +94,16 @@ pub(crate) fn whole<'a>(seen: impl IntoIterator<Item = &'a Seen>, what: &str) ->
     }
 }
 
-/// What was seen, for people: `240 letters seen of about 250`.
-pub(crate) fn summary(seen: &Seen) -> String {
-    summary_with(seen, "")
-}
-
-/// The same with the queue: `240 letters seen of about 250 in https://…/orders-dead`.
-pub(crate) fn summary_of(seen: &Seen, queue: &str) -> String {
-    summary_with(seen, &format!(" in {queue}"))
-}
-
-fn summary_with(seen: &Seen, place: &str) -> String {
+/// What was seen, for people: `240 letters seen of about 250`, and in which queue, if that is not clear.
+pub(crate) fn summary(seen: &Seen, queue: Option<&str>) -> String {
     let mut text = format!("{} seen", letters(seen.letters));
     // SQS counts approximately: fewer than were seen say nothing.
     if let Some(about) = seen.about.filter(|about| *about >= seen.letters) {
         text.push_str(&format!(" of about {}", count(about)));
     }
-    text.push_str(place);
+    if let Some(queue) = queue {
+        text.push_str(&format!(" in {}", one_line(queue)));
+    }
     if seen.held_by_others > 0 {
         text.push_str(&format!(
             "; others held about {}, which nobody else can see meanwhile",

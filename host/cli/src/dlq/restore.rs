@@ -370,14 +370,12 @@ impl Journal {
             .mode(0o600)
             .open(path)
             .with_context(|| format!("can't write {}", path.display()))?;
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
-            |_| {
-                Exit::Usage.because(format!(
-                    "another command is restoring with {}",
-                    path.display()
-                ))
-            },
-        )?;
+        file.try_lock().map_err(|_| {
+            Exit::Usage.because(format!(
+                "another command is restoring with {}",
+                path.display()
+            ))
+        })?;
         // Only now: another command could have added ids before.
         let known = Self::read(path)?;
         let path = path.to_owned();

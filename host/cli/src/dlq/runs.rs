@@ -162,10 +162,8 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
 /// A run whose files can't be read.
 fn unreadable(id: &str, why: &str, is_json: bool) {
     if is_json {
-        println!(
-            "{}",
-            json!({"version": 1, "run": id, "outcome": "unreadable", "reason": why})
-        );
+        let run = json!({"version": 1, "run": id, "outcome": "unreadable", "reason": why});
+        println!("{run}");
     } else {
         println!("{}  unreadable: {}", one_line(id), one_line(why))
     }

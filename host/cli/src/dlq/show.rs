@@ -114,7 +114,7 @@ async fn find(
             }
         },
     );
-    Ok(summary(&seen.await?))
+    Ok(summary(&seen.await?, None))
 }
 
 fn print(args: &Args, letter: &Letter, queue: &str) {

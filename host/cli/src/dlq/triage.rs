@@ -112,10 +112,8 @@ pub(super) async fn run(args: Args) -> Result<()> {
     }
     if args.json {
         let policy = classifier.policy.title();
-        println!(
-            "{}",
-            json!({"version": 1, "policy": policy, "queues": queues})
-        );
+        let result = json!({"version": 1, "policy": policy, "queues": queues});
+        println!("{result}");
     }
     reading::whole(&all_seen, "there may be more letters than those evaluated")
 }
@@ -316,7 +314,7 @@ impl Answers {
     }
 
     fn print(&self, queue: &Arc<dyn Queue>, classifier: &Classifier, seen: &Seen) {
-        println!("{}", reading::summary_of(seen, &one_line(queue.url())));
+        println!("{}", reading::summary(seen, Some(queue.url())));
         println!("policy {}", one_line(&classifier.policy.title()));
         for (verdict, title) in [
             ("retry", "would be retried"),

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use backstop_core::text::of_folder;
 use backstop_files::regular_file;
-use rustix::fs::{FlockOperation, flock};
 
 use super::line::{ArchivedLetter, InvalidLine};
 use crate::json_lines;
@@ -68,8 +67,8 @@ impl ArchiveFile {
             let reason = "it is no regular file, so what is written to it may not last";
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, reason)));
         }
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| ArchiveError::Busy(path.to_owned()))?;
+        let locked = file.try_lock();
+        locked.map_err(|_| ArchiveError::Busy(path.to_owned()))?;
         ArchivedLetters::open(path)?.next().transpose()?;
         let mut archive = Self {
             file,

@@ -8,7 +8,7 @@ use backstop_core::lock::lock;
 use super::RedriveError;
 use super::hold::Hold;
 use super::journal::{Entry, SentLetter};
-use super::prepare::{Becomes, Prepared, become_, prepare};
+use super::prepare::{Becomes, Obstacle, Prepared, become_, prepare};
 use super::send::{self, Sending, Sent};
 use super::target::{Target, To};
 use super::work::{Edited, Work};
@@ -66,30 +66,14 @@ pub(super) async fn move_letters(mover: &Mover, letters: Vec<Letter>) -> Result<
         if mover.work.setup.stop.is_cancelled() {
             break;
         }
-        let work = &mover.work;
-        let prepared = match prepare(&work.router, &work.plan, &letter).await? {
-            Ok(prepared) => prepared,
-            Err(why) => {
-                refused.push((letter, why));
-                continue;
-            }
-        };
-        let Prepared { to, target, text } = prepared;
-        let text = match edited(mover, &letter, text).await? {
-            Ok(Some(text)) => text,
-            Ok(None) => break,
-            Err(why) => {
-                refused.push((letter, why));
-                continue;
-            }
-        };
-        let (keys, now) = (work.setup.keys.as_ref(), work.setup.queue.now());
-        match become_(&work.plan, keys, &letter, &target, text, now) {
-            Ok(becomes) => {
+        match ready(mover, &letter).await {
+            Ok((to, becomes)) => {
                 let ready = Ready { letter, becomes };
                 by_target.entry(to).or_default().push(ready);
             }
-            Err(why) => refused.push((letter, why)),
+            Err(Obstacle::Refused(why)) => refused.push((letter, why)),
+            Err(Obstacle::Error(error)) => return Err(error),
+            Err(Obstacle::Stopped) => break,
         }
     }
     refuse(mover, refused).await?;
@@ -102,30 +86,36 @@ pub(super) async fn move_letters(mover: &Mover, letters: Vec<Letter>) -> Result<
     Ok(())
 }
 
-/// The text of a letter after it was edited, or why it is refused; `None` if the run is stopped.
-async fn edited(
-    mover: &Mover,
-    letter: &Letter,
-    text: Arc<str>,
-) -> Result<Result<Option<Arc<str>>, String>, RedriveError> {
-    let Some(editor) = &mover.work.setup.editor else {
-        return Ok(Ok(Some(text)));
+/// Where a letter goes, and what it becomes there.
+async fn ready(mover: &Mover, letter: &Letter) -> Result<(To, Becomes), Obstacle> {
+    let work = &mover.work;
+    let Prepared { to, target, text } = prepare(&work.router, &work.plan, letter).await?;
+    let text = edited(work, letter, text).await?;
+    let (keys, now) = (work.setup.keys.as_ref(), work.setup.queue.now());
+    let becomes = become_(&work.plan, keys, letter, &target, text, now)?;
+    Ok((to, becomes))
+}
+
+/// The text of a letter after it was edited.
+async fn edited(work: &Work, letter: &Letter, text: Arc<str>) -> Result<Arc<str>, Obstacle> {
+    let Some(editor) = &work.setup.editor else {
+        return Ok(text);
     };
     match editor.edit(letter, &text).await? {
-        Edited::Unchanged => Ok(Ok(Some(text))),
+        Edited::Unchanged => Ok(text),
         Edited::Changed(changed) => {
             if changed.is_empty() || !changed.chars().all(is_allowed) {
                 let why = "its new body is empty or has characters that SQS does not allow";
-                return Ok(Err(why.to_owned()));
+                return Err(why.to_owned().into());
             }
             let id = letter.message.id.clone();
-            mover.work.record(&[Entry::Edited { id }]).await?;
-            Ok(Ok(Some(changed.into())))
+            work.record(&[Entry::Edited { id }]).await?;
+            Ok(changed.into())
         }
-        Edited::Skipped(why) => Ok(Err(why)),
+        Edited::Skipped(why) => Err(why.into()),
         Edited::Stop => {
-            mover.work.setup.stop.cancel();
-            Ok(Ok(None))
+            work.setup.stop.cancel();
+            Err(Obstacle::Stopped)
         }
     }
 }

@@ -55,7 +55,7 @@ pub use plan::{DEFAULT_WAIT, Plan, Ramp, Step};
 pub use rehearsal::{Rehearsal, rehearse};
 pub use run::run;
 pub use setup::{Setup, Summary};
-pub use store::{RunFolder, RunLock, Runs};
+pub use store::{RunFolder, Runs};
 pub use survey::Survey;
 pub use target::To;
 pub use watch::check;

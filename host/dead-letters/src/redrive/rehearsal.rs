@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::RedriveError;
 use super::fixed_set::read_options;
 use super::plan::Plan;
-use super::prepare::{become_, prepare};
+use super::prepare::{Obstacle, Prepared, become_, prepare};
 use super::survey::Survey;
 use super::target::{Router, Target, To};
 use crate::filter::Filters;
@@ -116,25 +116,21 @@ impl Stage<'_> {
             return false;
         }
         match self.try_one(letter).await {
-            Ok(Ok(to)) => {
+            Ok(to) => {
                 *self.found.accepted.entry(to).or_default() += 1;
                 return true;
             }
-            Ok(Err(why)) => self.refuse(letter, why),
-            Err(error) => self.found.error = Some(error),
+            Err(Obstacle::Refused(why)) => self.refuse(letter, why),
+            Err(Obstacle::Error(error)) => self.found.error = Some(error),
+            Err(Obstacle::Stopped) => {}
         }
         false
     }
 
-    async fn try_one(&mut self, letter: &Letter) -> Result<Result<To, String>, RedriveError> {
-        let prepared = match prepare(&self.router, self.plan, letter).await? {
-            Ok(prepared) => prepared,
-            Err(why) => return Ok(Err(why)),
-        };
-        let (to, target, now) = (prepared.to, prepared.target, self.queue.now());
-        if let Err(why) = become_(self.plan, self.keys, letter, &target, prepared.text, now) {
-            return Ok(Err(why));
-        }
+    async fn try_one(&mut self, letter: &Letter) -> Result<To, Obstacle> {
+        let Prepared { to, target, text } = prepare(&self.router, self.plan, letter).await?;
+        let now = self.queue.now();
+        become_(self.plan, self.keys, letter, &target, text, now)?;
         // A run learns this from its first invocation.
         if let Target::Function { name, api } = &*target
             && !self.checked.contains(&to)
@@ -147,7 +143,7 @@ impl Stage<'_> {
                 })?;
             self.checked.insert(to.clone());
         }
-        Ok(Ok(to))
+        Ok(to)
     }
 
     fn refuse(&mut self, letter: &Letter, why: String) {

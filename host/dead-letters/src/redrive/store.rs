@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io::{BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -114,12 +113,6 @@ fn is_id(name: &str) -> bool {
 #[derive(Debug, Clone)]
 pub struct RunFolder(PathBuf);
 
-/// Held by the process that works on a run.
-#[derive(Debug)]
-pub struct RunLock {
-    _file: File,
-}
-
 impl RunFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
@@ -153,8 +146,8 @@ impl RunFolder {
             .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Takes the run. One process at a time has it.
-    pub fn lock(&self) -> Result<RunLock, RedriveError> {
+    /// Takes the run until the file is dropped. One process at a time has it.
+    pub fn lock(&self) -> Result<File, RedriveError> {
         let file = File::options()
             .create(true)
             .truncate(false)
@@ -162,7 +155,7 @@ impl RunFolder {
             .mode(0o600)
             .open(self.0.join("lock"))?;
         match file.try_lock() {
-            Ok(()) => Ok(RunLock { _file: file }),
+            Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(RedriveError::Active {
                 folder: self.0.clone(),
             }),
@@ -176,25 +169,13 @@ impl RunFolder {
         members: &HashSet<String>,
         others: &HashSet<String>,
     ) -> std::io::Result<()> {
-        let path = self.0.join("letters.jsonl");
-        let temporary = self.0.join("letters.new");
-        let file = File::options()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        let mut writer = BufWriter::new(file);
         let lines = members.iter().map(|id| (true, id));
+        let mut text = Vec::new();
         for line in lines.chain(others.iter().map(|id| (false, id))) {
-            serde_json::to_writer(&mut writer, &line)?;
-            writer.write_all(b"\n")?;
+            serde_json::to_writer(&mut text, &line)?;
+            text.push(b'\n');
         }
-        writer
-            .into_inner()
-            .map_err(|error| error.into_error())?
-            .sync_all()?;
-        std::fs::rename(&temporary, &path)?;
+        atomic_write::write(&self.0.join("letters.jsonl"), &text, 0o600)?;
         File::open(&self.0)?.sync_all()
     }
 

@@ -80,7 +80,7 @@ fn as_json(plan: &Plan, found: &Rehearsal, seen: &Seen) -> Value {
 
 fn print(plan: &Plan, found: &Rehearsal, seen: &Seen) {
     let survey = &found.survey;
-    println!("{}", reading::summary_of(seen, &one_line(&plan.queue)));
+    println!("{}", reading::summary(seen, Some(&plan.queue)));
     line(found.moved(), "would be moved");
     for (to, count) in &found.accepted {
         line(*count, &format!("to {}", one_line(&to.to_string())));

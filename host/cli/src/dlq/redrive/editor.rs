@@ -83,10 +83,8 @@ impl EditorProgram {
                 Err(error) => format!("it is not UTF-8: {error}"),
             };
             eprintln!("The edited body can't be sent: {}", one_line(&wrong));
-            match choice() {
-                Choice::Again => {}
-                Choice::Skip => return Ok(Edited::Skipped(format!("skipped: {wrong}"))),
-                Choice::Stop => return Ok(Edited::Stop),
+            if let Some(edited) = choice(&wrong) {
+                return Ok(edited);
             }
         }
     }
@@ -153,23 +151,18 @@ fn fault(body: &str, was_json: bool) -> Option<String> {
     }
 }
 
-enum Choice {
-    Again,
-    Skip,
-    Stop,
-}
-
-/// What to do about a body that can't be sent. Without a terminal, its letter is skipped.
-fn choice() -> Choice {
+/// What becomes of a body that can't be sent, unless it is edited again. Without a terminal, its letter is skipped.
+fn choice(wrong: &str) -> Option<Edited> {
+    let skipped = || Edited::Skipped(format!("skipped: {wrong}"));
     if !std::io::stdin().is_terminal() {
-        return Choice::Skip;
+        return Some(skipped());
     }
     loop {
         let answer = prompt::answer("[e]dit again, [s]kip this letter, [q]uit? ");
         match answer.as_deref() {
-            Some("e") => return Choice::Again,
-            Some("s") => return Choice::Skip,
-            Some("q") | None => return Choice::Stop,
+            Some("e") => return None,
+            Some("s") => return Some(skipped()),
+            Some("q") | None => return Some(Edited::Stop),
             Some(_) => {}
         }
     }

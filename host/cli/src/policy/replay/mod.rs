@@ -12,13 +12,13 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use backstop_core::share::Share;
-use backstop_files::regular_file::{advise_if_missing, described};
+use backstop_files::regular_file::described;
 use backstop_workbench::chart::DelaysChart;
 use backstop_workbench::default_threads;
 use backstop_workbench::replay::{Lines, NoRecord, Replay, Report};
 use serde_json::json;
 
-use crate::error::{CommandError, Exit, Result, unreadable};
+use crate::error::{CommandError, Exit, Result, unreadable_input};
 use crate::terminal::{Progress, println};
 use candidates::Candidates;
 use comparison::Comparison;
@@ -79,13 +79,8 @@ pub(crate) fn size(records: &[PathBuf]) -> Result<Option<u64>> {
             bytes = None;
             continue;
         }
-        let metadata = described(path)
-            .map_err(|error| {
-                advise_if_missing(error, || {
-                    "expected decision records, which a host writes to the file of its setting decisions.record".to_owned()
-                })
-            })
-            .map_err(unreadable("the records", path))?;
+        let expected = "expected decision records, which a host writes to the file of its setting decisions.record";
+        let metadata = described(path).map_err(unreadable_input("the records", path, expected))?;
         bytes = bytes
             .filter(|_| metadata.is_file())
             .map(|sum: u64| sum + metadata.len());

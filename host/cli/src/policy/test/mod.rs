@@ -17,7 +17,6 @@ use backstop_workbench::subject::Subject;
 
 use super::sandbox;
 use crate::error::{CommandError, Context, Exit, Result};
-use describe::Rerun;
 use printer::Printer;
 use target::Target;
 
@@ -41,16 +40,11 @@ fn test(args: &Args, sandbox: &Sandbox) -> Result<()> {
     let target = Target::find(&args.policy, args.scenarios.as_deref())?;
     let suite = target.suite()?;
     let settings = suite.settings.merge(&args.settings);
-    let rerun = Rerun {
-        policy: &args.policy,
-        scenarios: args.scenarios.as_deref(),
-        settings: &args.settings,
-    };
-    let mut printer = Printer::start(args.json, &suite, rerun);
+    let mut printer = Printer::start(args, &suite);
     let source = target.source()?;
     printer.compiling(&source);
     let subject = Subject::load(sandbox, &source, &target.name)?;
-    printer.title(&subject.title(), &target, args.seed);
+    printer.title(&subject.title(), &target);
     let is_wanted = |name: &str| {
         let filter = args.filter.as_deref();
         filter.is_none_or(|text| name.to_lowercase().contains(&text.to_lowercase()))
@@ -92,7 +86,7 @@ fn test(args: &Args, sandbox: &Sandbox) -> Result<()> {
     if let Some(path) = &args.junit {
         let took = started.elapsed();
         let unwritable = || format!("can't write the report {}", path.display());
-        let report = junit::report(&target.name, &suite, &outcomes, took, &rerun);
+        let report = junit::report(args, &suite, &outcomes, took);
         let text = report.to_string().with_context(unwritable)?;
         std::fs::write(path, text).with_context(unwritable)?;
     }
