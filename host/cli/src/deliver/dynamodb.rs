@@ -105,15 +105,9 @@ mod tests {
     #[test]
     fn a_line_is_a_request_of_the_api_or_an_exported_item() {
         let item = r#"{"id": {"S": "7"}, "total": {"N": "12.50"}}"#;
-        let put = Requests
-            .parse(format!(r#"{{"PutRequest": {{"Item": {item}}}}}"#).as_bytes())
-            .unwrap();
-        assert_eq!(
-            Requests
-                .parse(format!(r#"{{"Item": {item}}}"#).as_bytes())
-                .unwrap(),
-            put
-        );
+        let put = parse(format!(r#"{{"PutRequest": {{"Item": {item}}}}}"#).as_bytes()).unwrap();
+        let exported = parse(format!(r#"{{"Item": {item}}}"#).as_bytes());
+        assert_eq!(exported.unwrap(), put);
         assert_eq!(put.put_request().unwrap().item().len(), 2);
         let delete = parse(br#"{"DeleteRequest": {"Key": {"id": {"S": "7"}}}}"#);
         assert!(delete.unwrap().delete_request().is_some());

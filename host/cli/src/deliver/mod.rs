@@ -102,12 +102,15 @@ impl From<AfterFailure> for backstop_deliver::AfterFailure {
     }
 }
 
+/// The entry in a line.
+type Parse<E> = dyn Fn(&[u8]) -> Result<E, String> + Send + Sync;
+
 /// How the lines of the input become entries.
 struct Format<E> {
     /// What a line is, in the plural.
     lines: String,
     /// The entry in a line that is not blank. The error says what is wrong with the line.
-    parse: Box<dyn Fn(&[u8]) -> Result<E, String> + Send + Sync>,
+    parse: Box<Parse<E>>,
     /// The line to write for an undelivered entry, if it is not the one of the input.
     line: fn(&[u8], &E) -> Option<String>,
 }

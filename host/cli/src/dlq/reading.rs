@@ -178,7 +178,7 @@ mod tests {
             (208, "208 letters seen of about 208"),
             (1_250, "208 letters seen of about 1,250"),
         ] {
-            assert_eq!(summary(&seen(about, End::Empty)), expected);
+            assert_eq!(summary(&seen(about, End::Empty), None), expected);
         }
         assert!(whole([&seen(9, End::Empty), &seen(9, End::Most)], "more").is_ok());
         assert!(whole([&seen(9, End::Empty), &seen(9, End::Stopped)], "more").is_err());

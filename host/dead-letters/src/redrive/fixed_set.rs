@@ -1,5 +1,6 @@
 //! The set of a run: which letters it may move, fixed once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_queue::{Description, VisibilityTimeout};
@@ -11,9 +12,9 @@ use super::journal::{Ended, Entry, Journal, Outcome};
 use super::ledger::Ledger;
 use super::plan::Plan;
 use super::setup::Setup;
-use super::survey::survey;
+use super::survey::Survey;
 use super::work::Set;
-use crate::reader::{End, ReadOptions, Seen};
+use crate::reader::{End, ReadOptions, Seen, read};
 
 /// Letters that are read in one second at least while the set is fixed.
 const LETTERS_A_SECOND: usize = 500;
@@ -38,15 +39,12 @@ pub(super) async fn fix_set(
     }
     let activity = &setup.activity;
     let options = read_options(plan, description);
-    let (found, seen) = survey(
-        &setup.queue,
-        &setup.filters,
-        plan,
-        options,
-        &setup.stop,
-        || activity.change(|it| it.read += 1),
-    )
-    .await?;
+    let mut found = Survey::default();
+    let add = async |letter| {
+        activity.change(|it| it.read += 1);
+        found.add(&letter, &setup.filters, plan);
+    };
+    let seen = read(Arc::clone(&setup.queue), options, &setup.stop, add).await?;
     if setup.stop.is_cancelled() || seen.end == End::Stopped {
         return Ok(None);
     }

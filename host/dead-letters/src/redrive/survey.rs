@@ -1,16 +1,11 @@
-//! Fixes the set of a run: reads the queue once, and notes which letters are chosen.
+//! Which of the letters that were read are chosen for a run.
 
 use std::collections::HashSet;
-use std::sync::Arc;
-
-use backstop_queue::Queue;
-use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
 use super::plan::Plan;
 use crate::filter::Filters;
 use crate::letter::Letter;
-use crate::reader::{ReadError, ReadOptions, Seen, read};
 
 /// How many ids of letters without a target are kept.
 const SAMPLES: usize = 10;
@@ -58,22 +53,4 @@ impl Survey {
         let letters = self.without_target;
         (letters > 0).then_some(RedriveError::NoTarget { letters, sample })
     }
-}
-
-/// Reads the queue. Each letter is visible again at the end.
-pub(super) async fn survey(
-    queue: &Arc<dyn Queue>,
-    filters: &Filters,
-    plan: &Plan,
-    options: ReadOptions,
-    stop: &CancellationToken,
-    mut each: impl FnMut(),
-) -> Result<(Survey, Seen), ReadError> {
-    let mut survey = Survey::default();
-    let add = async |letter| {
-        each();
-        survey.add(&letter, filters, plan);
-    };
-    let seen = read(Arc::clone(queue), options, stop, add).await?;
-    Ok((survey, seen))
 }

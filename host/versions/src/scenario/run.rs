@@ -265,6 +265,13 @@ pub fn answer(evaluation: &Evaluation) -> String {
     }
 }
 
+fn tried(failure: Failure, evaluation: Evaluation) -> Tried {
+    Tried {
+        failure,
+        log: evaluation.log,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,12 +293,5 @@ mod tests {
         assert!((mean - 0.5).abs() < 0.000_1, "{mean}");
         assert_eq!(draws(7, numbers).collect::<Vec<_>>(), drawn);
         assert_ne!(draws(8, numbers).collect::<Vec<_>>(), drawn);
-    }
-}
-
-fn tried(failure: Failure, evaluation: Evaluation) -> Tried {
-    Tried {
-        failure,
-        log: evaluation.log,
     }
 }
