@@ -183,7 +183,11 @@ async fn letters_behind_hundreds_that_arrived_later_are_moved() {
         world.put(800).await;
     };
     let (summary, ()) = tokio::join!(world.run(), later);
-    let counts = (summary.counts.moved, summary.missing, summary.outcome);
+    let counts = (
+        summary.counts.moved,
+        summary.ended.missing,
+        summary.ended.outcome,
+    );
     assert_eq!(counts, (60, Some(0), Outcome::Done), "{summary:?}");
     assert_eq!(world.connections.local.named("orders").len(), 60);
     assert_eq!(world.letters.queue.len(), 800);
@@ -212,5 +216,5 @@ async fn letters_that_are_gone_end_a_run_although_the_queue_grows() {
         summary.unwrap()
     };
     let (summary, ()) = tokio::join!(run, others);
-    assert_eq!((summary.counts.moved, summary.missing), (57, Some(3)));
+    assert_eq!((summary.counts.moved, summary.ended.missing), (57, Some(3)));
 }

@@ -15,6 +15,7 @@ pub mod policy;
 pub mod rate;
 pub mod retry_after;
 pub mod settings;
+pub mod share;
 pub mod text;
 
 pub use decision::fallback;

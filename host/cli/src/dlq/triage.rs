@@ -20,7 +20,7 @@ use super::filters::FilterArgs;
 use super::list::Saved;
 use super::queue::QueueArgs;
 use super::reading::{self, ReadingArgs, STOPPING};
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, println};
 
@@ -112,10 +112,8 @@ pub(super) async fn run(args: Args) -> Result<()> {
     }
     if args.json {
         let policy = classifier.policy.title();
-        println!(
-            "{}",
-            json!({"version": 1, "policy": policy, "queues": queues})
-        );
+        let result = json!({"version": 1, "policy": policy, "queues": queues});
+        println!("{result}");
     }
     reading::whole(&all_seen, "there may be more letters than those evaluated")
 }
@@ -139,9 +137,8 @@ async fn load(args: &Args, config: Option<Config>) -> Result<Classifier> {
         let config = config.as_ref();
         let decider = config.and_then(|it| it.deciders().find(|(name, _)| *name == queue));
         let (Some(config), Some((_, decider))) = (config, decider) else {
-            return Err(CommandError::Usage(
-                "which policy? Use --policy, or the name of a queue in the configuration"
-                    .to_owned(),
+            return Err(Exit::Usage.because(
+                "which policy? Use --policy, or the name of a queue in the configuration",
             ));
         };
         let policy = Assembly::for_check(config)?
@@ -317,7 +314,7 @@ impl Answers {
     }
 
     fn print(&self, queue: &Arc<dyn Queue>, classifier: &Classifier, seen: &Seen) {
-        println!("{}", reading::summary_of(seen, &one_line(queue.url())));
+        println!("{}", reading::summary(seen, Some(queue.url())));
         println!("policy {}", one_line(&classifier.policy.title()));
         for (verdict, title) in [
             ("retry", "would be retried"),

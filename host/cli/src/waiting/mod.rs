@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         answers.retain(|(_, answer)| !answer.queues.is_empty());
         if answers.is_empty() {
-            return Err(not_served(name));
+            return Err(not_served(name).into());
         }
     }
     if args.json {
