@@ -4,6 +4,7 @@ mod access;
 mod actions;
 mod commands;
 mod documents;
+mod fleet;
 mod hostile;
 mod probes;
 mod schema;

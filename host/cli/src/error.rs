@@ -24,6 +24,7 @@ Exit codes:
   7    `backstop policy test`: a scenario or a check failed
   8    `backstop policy replay`: a decision differs
   9    `backstop deliver`: entries are undelivered; `backstop dlq redrive`: letters are not moved
+  10   an action reached only a part of the hosts
   130  interrupted before the work was done, or stopped at once by a second signal
 
 Try `backstop demo` first: it needs no account and takes ten seconds.";
@@ -41,6 +42,7 @@ pub(crate) enum Exit {
     TestsFailed = 7,
     Differences = 8,
     Undelivered = 9,
+    Partly = 10,
     Interrupted = 130,
 }
 
@@ -72,7 +74,7 @@ impl Exit {
     /// Whose line breaks a command's own words can have, with this code: those about policies, queues and entries quote others.
     fn lines(self) -> Lines {
         match self {
-            Self::Policy | Self::Queue | Self::Undelivered => Lines::Foreign,
+            Self::Policy | Self::Queue | Self::Undelivered | Self::Partly => Lines::Foreign,
             Self::Success
             | Self::Unexpected
             | Self::Usage

@@ -1,8 +1,10 @@
 //! The running hosts that a command concerns: those of this machine, or those at URLs.
 
+use std::cell::RefCell;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use backstop_core::text::chain;
+use backstop_core::text::{chain, one_line};
 use backstop_host::admin::{ClientError, Host, HostStatus, Token};
 use backstop_host::config::{Cache, Config};
 use clap::Parser;
@@ -10,7 +12,7 @@ use futures_util::future::join_all;
 use serde::Serialize;
 use tokio::runtime::Handle;
 
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Exit, Result};
 use crate::terminal::println;
 
 /// The configuration of a command that names none, if this folder has it.
@@ -40,8 +42,14 @@ pub(crate) struct HostPlace {
     #[arg(long, value_name = "FOLDER", env = "BACKSTOP_CACHE")]
     cache: Option<String>,
 
-    /// Query the host with this admin interface, such as http://10.0.0.7:9465, instead of those of this machine. May be repeated. The token is in BACKSTOP_ADMIN_TOKEN or in --admin-token-file
-    #[arg(long, value_name = "URL")]
+    /// Query the host with this admin interface, such as http://10.0.0.7:9465, instead of those of this machine; dns+http://backstop:9465 is every host behind a name. May be repeated [default: those of BACKSTOP_ADMIN, separated by commas]. The token is in BACKSTOP_ADMIN_TOKEN or in --admin-token-file
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "BACKSTOP_ADMIN",
+        value_delimiter = ',',
+        hide_env = true
+    )]
     admin: Vec<String>,
 
     /// The file with the token of --admin
@@ -49,22 +57,37 @@ pub(crate) struct HostPlace {
     admin_token_file: Option<PathBuf>,
 }
 
+/// The hosts that a command concerns, and those of them that have not answered it.
+#[derive(Debug, Default)]
+pub(crate) struct Hosts {
+    live: Vec<Host>,
+    missed: RefCell<Vec<String>>,
+}
+
+impl Deref for Hosts {
+    type Target = [Host];
+
+    fn deref(&self) -> &[Host] {
+        &self.live
+    }
+}
+
 impl HostArgs {
-    /// The running hosts: at least one. A host whose socket can't be used is logged and skipped.
-    pub(crate) fn hosts(&self) -> Result<Vec<Host>> {
+    /// The running hosts: at least one. A host that does not answer is logged and skipped.
+    pub(crate) fn hosts(&self) -> Result<Hosts> {
         self.place.hosts(self.config.as_deref())
     }
 
     /// The hosts that serve a queue: at least one.
-    pub(crate) fn serving(&self, queue: &str) -> Result<Vec<Host>> {
+    pub(crate) fn serving(&self, queue: &str) -> Result<Hosts> {
         let hosts = self.hosts()?;
-        let serving = each(&hosts, status)?.into_iter();
+        let serving = hosts.each(status)?.into_iter();
         let serving = serving.filter(|(_, status)| serves(status, queue));
-        let serving: Vec<_> = serving.map(|(host, _)| host.clone()).collect();
-        if serving.is_empty() {
+        let live: Vec<_> = serving.map(|(host, _)| host.clone()).collect();
+        if live.is_empty() {
             return Err(not_served(queue).into());
         }
-        Ok(serving)
+        Ok(Hosts { live, ..hosts })
     }
 
     /// Whether the hosts are those of this machine.
@@ -102,24 +125,41 @@ pub(crate) fn print_each<H, T: Serialize>(answers: &[(H, T)]) -> Result<()> {
 }
 
 impl HostPlace {
-    /// The running hosts, whose configuration this is: at least one. A host whose socket can't be used is logged and skipped.
-    pub(crate) fn hosts(&self, config: Option<&Path>) -> Result<Vec<Host>> {
-        if !self.admin.is_empty() {
-            let token = match &self.admin_token_file {
-                Some(path) => Some(Token::read(path)?),
-                None => Token::from_environment()?,
-            };
-            let hosts = self.admin.iter().map(|url| Host::at(url, token.clone()));
-            return Ok(hosts.collect::<Result<_, _>>()?);
+    /// The running hosts, whose configuration this is: at least one. A host that does not answer is logged and skipped.
+    pub(crate) fn hosts(&self, config: Option<&Path>) -> Result<Hosts> {
+        let found = if self.admin.is_empty() {
+            self.on_this_machine(config)?
+        } else {
+            self.elsewhere()?
+        };
+        let lives = found.each(Host::lives)?.into_iter();
+        let live: Vec<_> = lives.map(|(host, ())| host.clone()).collect();
+        Ok(Hosts { live, ..found })
+    }
+
+    /// Those of `--admin`.
+    fn elsewhere(&self) -> Result<Hosts> {
+        let token = match &self.admin_token_file {
+            Some(path) => Some(Token::read(path)?),
+            None => Token::from_environment()?,
+        };
+        let mut hosts = Hosts::default();
+        for url in &self.admin {
+            let found = Host::all_at(url, token.clone());
+            hosts.live.extend(Handle::current().block_on(found)?);
         }
+        Ok(hosts)
+    }
+
+    fn on_this_machine(&self, config: Option<&Path>) -> Result<Hosts> {
         let folder = self.folder(config)?;
         let found = Host::on_this_machine(&folder)
             .with_context(|| format!("can't query the hosts that use {}", folder.display()))?;
-        let mut hosts = Vec::new();
+        let mut hosts = Hosts::default();
         for host in found {
             match host {
-                Ok(host) => hosts.push(host),
-                Err(error) => tracing::warn!(%error, "a host does not answer"),
+                Ok(host) => hosts.live.push(host),
+                Err(error) => hosts.miss(&error.to_string()),
             }
         }
         if hosts.is_empty() {
@@ -130,11 +170,11 @@ impl HostPlace {
     }
 
     /// Like [`HostPlace::hosts`], but no host of this machine is fine too.
-    pub(crate) fn running(&self, config: Option<&Path>) -> Result<Vec<Host>> {
+    pub(crate) fn running(&self, config: Option<&Path>) -> Result<Hosts> {
         match self.hosts(config) {
             Err(CommandError { error, .. }) if self.is_this_machine() && error.is::<NoHost>() => {
                 tracing::debug!(%error, "no host is asked");
-                Ok(Vec::new())
+                Ok(Hosts::default())
             }
             found => found,
         }
@@ -163,39 +203,69 @@ impl HostPlace {
     }
 }
 
-/// Makes one query for each item, such as each host, all at once; blocks. A host that gives no answer is logged and skipped; if none does, the first error is returned. A host that has ended meanwhile is none.
-pub(crate) fn each<'a, I, T>(
-    items: &'a [I],
-    query: impl AsyncFn(&'a I) -> Result<T, ClientError>,
-) -> Result<Vec<(&'a I, T)>> {
-    let queries = items.iter().map(async |item| (item, query(item).await));
-    let results = Handle::current().block_on(join_all(queries));
-    let mut answers = Vec::new();
-    let (mut errors, mut ended) = (Vec::new(), Vec::new());
-    for (host, result) in results {
-        match result {
-            Ok(answer) => answers.push((host, answer)),
-            Err(error @ ClientError::Ended { .. }) => {
-                tracing::debug!(%error, "a host is not asked");
-                ended.push(error);
+impl Hosts {
+    /// Makes one query to each host, all at once; blocks. See [`Hosts::each_of`].
+    pub(crate) fn each<T>(
+        &self,
+        query: impl AsyncFn(&Host) -> Result<T, ClientError>,
+    ) -> Result<Vec<(&Host, T)>> {
+        self.each_of(&self.live, query)
+    }
+
+    /// Makes one query for each item, such as a host and what it is asked, all at once; blocks. A host that gives no answer is logged and counts as missed; if none does, the first error is returned. A host that has ended meanwhile is none.
+    pub(crate) fn each_of<'a, I, T>(
+        &self,
+        items: &'a [I],
+        query: impl AsyncFn(&'a I) -> Result<T, ClientError>,
+    ) -> Result<Vec<(&'a I, T)>> {
+        let queries = items.iter().map(async |item| (item, query(item).await));
+        let results = Handle::current().block_on(join_all(queries));
+        let mut answers = Vec::new();
+        let (mut errors, mut ended) = (Vec::new(), Vec::new());
+        for (host, result) in results {
+            match result {
+                Ok(answer) => answers.push((host, answer)),
+                Err(error @ ClientError::Ended { .. }) => {
+                    tracing::debug!(%error, "a host is not asked");
+                    ended.push(error);
+                }
+                Err(error) => errors.push(error),
             }
-            Err(error) => errors.push(error),
         }
+        if answers.is_empty()
+            && let Some(first) = errors.drain(..).next()
+        {
+            return Err(first.into());
+        }
+        if answers.is_empty()
+            && let Some(last) = ended.pop()
+        {
+            return Err(NoHost(format!("{last}: no host is left")).into());
+        }
+        for error in errors {
+            self.miss(&chain(&error));
+        }
+        Ok(answers)
     }
-    if answers.is_empty()
-        && let Some(first) = errors.drain(..).next()
-    {
-        return Err(first.into());
+
+    /// A host has not answered.
+    fn miss(&self, error: &str) {
+        tracing::warn!(error, "a host does not answer");
+        self.missed.borrow_mut().push(one_line(error));
     }
-    if answers.is_empty()
-        && let Some(last) = ended.pop()
-    {
-        return Err(NoHost(format!("{last}: no host is left")).into());
+
+    /// The end of an action that this many hosts have carried out: an error if there are others.
+    pub(crate) fn carried_out_by(&self, hosts: usize) -> Result<()> {
+        let missed = self.missed.borrow();
+        if missed.is_empty() {
+            return Ok(());
+        }
+        Err(Exit::Partly.because(format!(
+            "only {hosts} of {} hosts have carried it out. Repeat it for the others when they answer: {}",
+            hosts + missed.len(),
+            missed.join("; ")
+        )))
     }
-    for error in errors {
-        tracing::warn!(error = chain(&error), "a host does not answer");
-    }
-    Ok(answers)
 }
 
 fn none_in(folder: &Path) -> NoHost {

@@ -12,7 +12,7 @@ use clap::{ArgGroup, Parser};
 use serde_json::json;
 
 use crate::error::Result;
-use crate::hosts::{HostArgs, each, print_each};
+use crate::hosts::{HostArgs, print_each};
 use crate::terminal::style::{BOLD, YELLOW};
 use crate::terminal::{count, joined, println};
 use crate::time::{at, parse_wait};
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let wake = |spread: Milliseconds, dry_run: bool| -> Result<Answers<'_, Woken>> {
         let body = json!({"queue": args.queue, "spread": spread, "dry-run": dry_run});
         let body = joined(body, chosen.clone());
-        each(&hosts, async |host| host.post(&["v1", "wake"], &body).await)
+        hosts.each(async |host| host.post(&["v1", "wake"], &body).await)
     };
     let spread = match args.rate {
         Some(rate) => {
@@ -100,10 +100,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let answers = wake(spread, args.dry_run)?;
     if args.json {
-        return print_each(&answers);
+        print_each(&answers)?;
+    } else {
+        print(args, &answers, spread, clock::now());
     }
-    print(args, &answers, spread, clock::now());
-    Ok(())
+    hosts.carried_out_by(answers.len())
 }
 
 fn print(args: &Args, answers: &Answers<'_, Woken>, spread: Milliseconds, now: Timestamp) {

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::dlq::runs;
 use crate::error::{CommandError, Exit, Result, unreadable};
-use crate::hosts::{HostPlace, NoHost, default_config, each};
+use crate::hosts::{HostPlace, NoHost, default_config};
 use crate::ids::{Kind, elsewhere};
 use crate::policy::replay::candidates::{named, queues};
 use crate::policy::replay::size;
@@ -95,9 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     drop(reading);
     let hosts = args.place.running(args.config.as_deref())?;
     let path = ["v1", "messages", &args.message];
-    let hosts = each(&hosts, async |host| {
-        host.get::<HostMessages>(&path, &[]).await
-    });
+    let hosts = hosts.each(async |host| host.get::<HostMessages>(&path, &[]).await);
     let hosts = match hosts {
         Err(error) if error.error.is::<NoHost>() => Vec::new(),
         answered => answered?,

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use crate::error::{Exit, Result};
-use crate::hosts::{HostArgs, each, print_each, status};
+use crate::hosts::{HostArgs, print_each, status};
 use crate::terminal::style::BOLD;
 use crate::terminal::{count, println};
 use crate::time::{parse_wait, whole_seconds};
@@ -50,9 +50,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let hosts = args.hosts.hosts()?;
     let started = Instant::now();
     let body = json!({});
-    let answers = each(&hosts, async |host| {
-        host.post::<HostStatus>(&["v1", "drain"], &body).await
-    })?;
+    let answers =
+        hosts.each(async |host| host.post::<HostStatus>(&["v1", "drain"], &body).await)?;
     if args.json {
         print_each(&answers)?;
     }
@@ -79,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             );
         }
     }
-    Ok(())
+    hosts.carried_out_by(answers.len())
 }
 
 /// `process 4711  stops, with 3 messages of orders in hand`

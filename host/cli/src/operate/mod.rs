@@ -11,22 +11,22 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::Result;
-use crate::hosts::{HostArgs, each};
+use crate::hosts::{HostArgs, Hosts};
 
 /// A host and what it did.
 type Answers<T> = Vec<(Host, HostAnswer<T>)>;
 
-/// Sends an action on a queue to every host that serves it.
+/// Sends an action on a queue to every host that serves it. The end of the command is [`Hosts::carried_out_by`] those that have answered.
 fn act<T: DeserializeOwned>(
     hosts: &HostArgs,
     queue: &str,
     action: &str,
     body: &Value,
-) -> Result<Answers<T>> {
+) -> Result<(Hosts, Answers<T>)> {
     let hosts = hosts.serving(queue)?;
-    let answers = each(&hosts, async |host| host.post(&["v1", action], body).await)?;
+    let answers = hosts.each(async |host| host.post(&["v1", action], body).await)?;
     let answers = answers.into_iter();
-    Ok(answers
-        .map(|(host, answer)| (host.clone(), answer))
-        .collect())
+    let answers = answers.map(|(host, answer)| (host.clone(), answer));
+    let answers = answers.collect();
+    Ok((hosts, answers))
 }

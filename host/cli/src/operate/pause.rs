@@ -55,9 +55,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let over = args.r#for.map(Milliseconds::from_duration);
     let body = json!({"queue": args.queue, "for": over, "why": args.why});
-    let answers = act::<Pause>(&args.hosts, &args.queue, "pause", &body)?;
+    let (hosts, answers) = act::<Pause>(&args.hosts, &args.queue, "pause", &body)?;
     if args.json {
-        return print_each(&answers);
+        print_each(&answers)?;
+        return hosts.carried_out_by(answers.len());
     }
     let queue = one_line(&args.queue);
     for (host, answer) in &answers {
@@ -70,5 +71,5 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             one_line(host.name())
         );
     }
-    Ok(())
+    hosts.carried_out_by(answers.len())
 }

@@ -49,9 +49,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let ramp = Milliseconds::from_duration(args.ramp);
     let body = json!({"queue": args.queue, "ramp": ramp});
-    let answers = act::<Resumed>(&args.hosts, &args.queue, "resume", &body)?;
+    let (hosts, answers) = act::<Resumed>(&args.hosts, &args.queue, "resume", &body)?;
     if args.json {
-        return print_each(&answers);
+        print_each(&answers)?;
+        return hosts.carried_out_by(answers.len());
     }
     let queue = one_line(&args.queue);
     let over = match args.ramp {
@@ -69,5 +70,5 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         println!("{BOLD}{queue}{BOLD:#}  {}  {said}", one_line(host.name()));
     }
-    Ok(())
+    hosts.carried_out_by(answers.len())
 }

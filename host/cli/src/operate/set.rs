@@ -63,16 +63,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             return Err(Exit::Usage.because(text));
         }
     }
-    let answers = act::<Serving>(&args.hosts, &args.queue, "set", &Value::Object(body))?;
+    let (hosts, answers) = act::<Serving>(&args.hosts, &args.queue, "set", &Value::Object(body))?;
     if args.json {
-        return print_each(&answers);
+        print_each(&answers)?;
+        return hosts.carried_out_by(answers.len());
     }
     let queue = one_line(&args.queue);
     for (host, answer) in &answers {
         let limits = limits(&answer.result);
         println!("{BOLD}{queue}{BOLD:#}  {}  {limits}", one_line(host.name()));
     }
-    Ok(())
+    hosts.carried_out_by(answers.len())
 }
 
 #[cfg(test)]

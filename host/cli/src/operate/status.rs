@@ -8,7 +8,7 @@ use backstop_host::consumer::{Pause, Serving};
 use clap::Parser;
 
 use crate::error::Result;
-use crate::hosts::{HostArgs, each, print_each, status};
+use crate::hosts::{HostArgs, print_each, status};
 use crate::terminal::style::{BOLD, GREEN, RED, YELLOW};
 use crate::terminal::{count, println};
 use crate::time::{ago, at};
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let hosts = args.hosts.hosts()?;
-    let answers = each(&hosts, status)?;
+    let answers = hosts.each(status)?;
     if args.json {
         return print_each(&answers);
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::pass_on::pass_on;
 use crate::error::Result;
-use crate::hosts::{HostArgs, each};
+use crate::hosts::HostArgs;
 use crate::terminal::style::BOLD;
 use crate::terminal::{count, counted, joined, println};
 use crate::time::{at, parse_wait};
@@ -63,9 +63,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
         "dry-run": args.dry_run,
         "list": hosts.len() > 1,
     });
-    let mut answers: Vec<(&Host, HostAnswer<Reconsidered>)> = each(&hosts, async |host| {
-        host.post(&["v1", "reconsider"], &body).await
-    })?;
+    let mut answers: Vec<(&Host, HostAnswer<Reconsidered>)> =
+        hosts.each(async |host| host.post(&["v1", "reconsider"], &body).await)?;
     // A hop may end at another host than the one that has seen the message fail.
     let lists = answers.iter_mut();
     let lists = lists.map(|(host, answer)| (*host, std::mem::take(&mut answer.result.earlier)));
@@ -83,7 +82,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "  a host that was not asked may receive what is sent again: it lets it wait as decided"
         );
     }
-    Ok(())
+    hosts.carried_out_by(answers.len())
 }
 
 fn print(args: &Args, host: &Host, result: &Reconsidered, taken: &Taken) {

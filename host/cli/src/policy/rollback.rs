@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::status::print;
 use crate::error::{Exit, Result};
-use crate::hosts::{HostArgs, NoHost, each, not_served, serves, status};
+use crate::hosts::{HostArgs, NoHost, not_served, serves, status};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +15,9 @@ Examples:
 
   Roll back one queue's policy, in a host whose configuration names its cache folder:
     backstop policy rollback orders --config backstop.toml
+
+  Roll back only where the version that died is active, so that a second run changes nothing:
+    backstop policy rollback orders --from 5f0c3a1e9b27
 
   Roll back in a host on another machine:
     BACKSTOP_ADMIN_TOKEN=… backstop policy rollback orders --admin http://10.0.0.7:9465
@@ -32,6 +35,14 @@ pub(super) struct Args {
     #[arg(value_name = "QUEUE")]
     queues: Vec<String>,
 
+    /// Also for the queues that share a policy with those that are named: without it, such a rollback is refused
+    #[arg(long)]
+    all_queues: bool,
+
+    /// Only where a part with this digest, or one that begins so, is active: 8 digits at least
+    #[arg(long, value_name = "DIGEST")]
+    from: Option<String>,
+
     #[command(flatten)]
     hosts: HostArgs,
 
@@ -43,7 +54,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<()> {
     let hosts = args.hosts.hosts()?;
     // An unknown queue must not leave the named ones half rolled back.
-    let served = each(&hosts, status)?;
+    let served = hosts.each(status)?;
     let is_unknown = |name: &&String| !served.iter().any(|(_, status)| serves(status, name));
     if let Some(unknown) = args.queues.iter().find(is_unknown) {
         let reason = "nothing was rolled back";
@@ -56,13 +67,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
             let named = args.queues.iter().filter(|name| serves(status, name));
             let queues: Vec<_> = named.collect();
             if args.queues.is_empty() {
-                Some((*host, json!({})))
+                Some((*host, json!({ "from": args.from })))
             } else {
-                (!queues.is_empty()).then(|| (*host, json!({ "queues": queues })))
+                let body = json!({"queues": queues, "shared": args.all_queues, "from": args.from});
+                (!queues.is_empty()).then_some((*host, body))
             }
         })
         .collect();
-    let answers = each(&requests, async |(host, body)| {
+    let answers = hosts.each_of(&requests, async |(host, body)| {
         host.post::<HostStatus>(&["v1", "rollback"], body).await
     })?;
     let answers: Vec<_> = answers
@@ -70,10 +82,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
         .map(|((host, _), answer)| (*host, answer))
         .collect();
     print(&answers, args.json)?;
+    let reached = answers.len();
     let mut queues = answers.into_iter().flat_map(|(_, answer)| answer.queues);
     let refused = queues.find_map(|queue| {
         let reason = queue.not_rolled_back?;
         Some(Exit::Policy.because(format!("queue `{}`: {reason}", queue.queue)))
     });
-    refused.map_or(Ok(()), Err)
+    refused.map_or_else(|| hosts.carried_out_by(reached), Err)
 }

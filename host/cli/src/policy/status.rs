@@ -1,14 +1,16 @@
 //! `backstop policy status`: the active versions of running hosts.
 
+use std::collections::BTreeMap;
+
 use anstyle::Style;
 use backstop_core::text::one_line;
 use backstop_host::admin::{Host, HostStatus, QueueStatus};
 use clap::Parser;
 
 use crate::error::Result;
-use crate::hosts::{HostArgs, each, print_each, status};
+use crate::hosts::{HostArgs, print_each, status};
 use crate::terminal::println;
-use crate::terminal::style::{BOLD, GREEN, RED};
+use crate::terminal::style::{BOLD, GREEN, RED, YELLOW};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,7 +37,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let hosts = args.hosts.hosts()?;
-    print(&each(&hosts, status)?, args.json)
+    print(&hosts.each(status)?, args.json)
 }
 
 /// Prints the status of each host: a line of JSON, or a paragraph for each queue.
@@ -48,7 +50,37 @@ pub(super) fn print(answers: &[(&Host, HostStatus)], json: bool) -> Result<()> {
             print_queue(host.name(), queue);
         }
     }
+    for line in several_versions(answers) {
+        println!("{YELLOW}{line}{YELLOW:#}");
+    }
     Ok(())
+}
+
+/// The queues with several active versions, and on how many hosts each is: `orders has 2 active versions: … on 2 hosts, … on process 4711`
+fn several_versions(answers: &[(&Host, HostStatus)]) -> Vec<String> {
+    let mut queues = BTreeMap::<&str, BTreeMap<&str, Vec<&str>>>::new();
+    for (host, status) in answers {
+        for queue in &status.queues {
+            let versions = queues.entry(&queue.queue).or_default();
+            let hosts = versions.entry(&queue.policy.title).or_default();
+            hosts.push(host.name());
+        }
+    }
+    let several = queues.into_iter().filter(|(_, it)| it.len() > 1);
+    let several = several.map(|(queue, versions)| {
+        let each = versions.iter().map(|(title, hosts)| match hosts[..] {
+            [host] => format!("{title} on {host}"),
+            _ => format!("{title} on {} hosts", hosts.len()),
+        });
+        let each: Vec<_> = each.collect();
+        let text = format!(
+            "{queue} has {} active versions: {}",
+            each.len(),
+            each.join(", ")
+        );
+        one_line(&text)
+    });
+    several.collect()
 }
 
 fn print_queue(host: &str, queue: &QueueStatus) {

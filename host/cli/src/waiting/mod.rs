@@ -8,7 +8,7 @@ use backstop_host::admin::HostWaiting;
 use clap::Parser;
 
 use crate::error::Result;
-use crate::hosts::{HostArgs, each, not_served, print_each};
+use crate::hosts::{HostArgs, not_served, print_each};
 use filters::FilterArgs;
 
 const EXAMPLES: &str = "\
@@ -58,9 +58,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
-    let mut answers = each(&hosts, async |host| {
-        host.get::<HostWaiting>(&["v1", "waiting"], &query).await
-    })?;
+    let mut answers =
+        hosts.each(async |host| host.get::<HostWaiting>(&["v1", "waiting"], &query).await)?;
     if let Some(name) = &args.queue {
         for (_, answer) in &mut answers {
             answer.queues.retain(|queue| queue.queue == *name);

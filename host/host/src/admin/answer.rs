@@ -118,6 +118,11 @@ impl Refused {
         refused
     }
 
+    /// 409: it would change more than the request names.
+    pub(crate) fn conflict(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, reason)
+    }
+
     /// 408: the body did not arrive in time.
     pub(super) fn too_slow() -> Self {
         let reason = "the body did not arrive in time";
