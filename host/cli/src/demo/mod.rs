@@ -24,8 +24,8 @@ use backstop_versions::{LivePolicy, PolicySpec, Reload, Source, Watcher};
 use crate::error::{CommandError, Context, Exit, Result};
 use crate::signals::{STOPPING_CONSUMER, stop_on_signal};
 use crate::terminal::println;
-use orders::{Orders, TOTAL};
-use timeline::Timeline;
+use orders::Orders;
+use timeline::{TOTAL, Timeline};
 
 /// The policy that the demo starts with. It is hand-written text, so that the edit is one readable line.
 const POLICY: &str = include_str!("../../first-policy.wat");

@@ -7,14 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop_core::lock::lock;
 
-use super::timeline::Timeline;
+use super::timeline::{TOTAL, Timeline};
 use backstop_core::failure::{Error, Milliseconds};
 use backstop_handlers::Handler;
 use backstop_queue::{Message, Outgoing};
 use backstop_records::{DecisionRecord, Observer};
-
-/// The number of orders.
-pub(super) const TOTAL: u32 = 100;
 
 /// Why an order fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

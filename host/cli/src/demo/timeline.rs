@@ -14,9 +14,11 @@ use backstop_core::text::one_line;
 use backstop_host::consumer::{Stats, Summary};
 use backstop_records::DecisionRecord;
 
-use super::orders::TOTAL;
 use crate::terminal::println;
 use crate::terminal::style::{CYAN, DIM, GREEN, RED, YELLOW};
+
+/// The number of orders.
+pub(super) const TOTAL: u32 = 100;
 
 /// The width of the bar, in characters.
 const BAR: u64 = 40;

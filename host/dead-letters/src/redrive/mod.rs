@@ -54,12 +54,11 @@ pub use native::{MOST_PER_SECOND, run_native};
 pub use plan::{DEFAULT_WAIT, Plan, Ramp, Step};
 pub use rehearsal::{Rehearsal, rehearse};
 pub use run::run;
-pub use setup::{Setup, Summary};
+pub use setup::{Edited, Editor, Setup, Summary};
 pub use store::{RunFolder, Runs};
 pub use survey::Survey;
 pub use target::To;
 pub use watch::check;
-pub use work::{Edited, Editor};
 
 use crate::reader::ReadError;
 

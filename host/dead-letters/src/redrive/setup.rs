@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use backstop_core::failure::Timestamp;
 use backstop_queue::envelope::EnvelopeKeys;
 use backstop_queue::{Connections, Queue};
@@ -13,8 +14,28 @@ use super::activity::Activity;
 use super::journal::{Ended, Entry, Journal, Outcome};
 use super::ledger::{Counts, Ledger};
 use super::store::RunFolder;
-use super::work::Editor;
 use crate::filter::Filters;
+use crate::letter::Letter;
+
+/// What an editor has done with a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edited {
+    /// It is sent as it was.
+    Unchanged,
+    /// It is sent with this body.
+    Changed(String),
+    /// The letter stays in the dead-letter queue, for this reason.
+    Skipped(String),
+    /// The run stops.
+    Stop,
+}
+
+/// Lets a person change the body of each letter before it is sent.
+#[async_trait]
+pub trait Editor: std::fmt::Debug + Send + Sync {
+    /// Shows a letter, and the text that would be sent for it. The letter is held meanwhile.
+    async fn edit(&self, letter: &Letter, text: &str) -> Result<Edited, RedriveError>;
+}
 
 /// What a run needs.
 #[derive(Debug)]

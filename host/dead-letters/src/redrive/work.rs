@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use backstop_core::failure::Timestamp;
 use backstop_core::lock::lock;
 use backstop_queue::{Description, VisibilityTimeout};
@@ -23,26 +22,6 @@ use crate::letter::Letter;
 
 /// How far the clocks of this machine and of SQS may be apart, in milliseconds: AWS refuses requests that are signed more than 15 minutes before or after.
 const CLOCK_DIFFERENCE: u64 = 15 * 60 * 1_000;
-
-/// What an editor has done with a body.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Edited {
-    /// It is sent as it was.
-    Unchanged,
-    /// It is sent with this body.
-    Changed(String),
-    /// The letter stays in the dead-letter queue, for this reason.
-    Skipped(String),
-    /// The run stops.
-    Stop,
-}
-
-/// Lets a person change the body of each letter before it is sent.
-#[async_trait]
-pub trait Editor: std::fmt::Debug + Send + Sync {
-    /// Shows a letter, and the text that would be sent for it. The letter is held meanwhile.
-    async fn edit(&self, letter: &Letter, text: &str) -> Result<Edited, RedriveError>;
-}
 
 /// The set of a run.
 #[derive(Debug)]
