@@ -65,29 +65,19 @@ impl EvaluationError {
     }
 }
 
-/// The step of an evaluation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(
-    missing_docs,
-    reason = "each is the function of the contract, or the start of an instance"
-)]
-pub enum Phase {
-    Start,
-    Configure,
-    Classify,
-    Judge,
-    Delay,
-}
-
-impl std::fmt::Display for Phase {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Start => "its start",
-            Self::Configure => "configure",
-            Self::Classify => "classify",
-            Self::Judge => "judge",
-            Self::Delay => "delay",
-        })
+backstop_core::names! {
+    /// The step of an evaluation.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[expect(
+        missing_docs,
+        reason = "each is the function of the contract, or the start of an instance"
+    )]
+    pub enum Phase {
+        Start = "its start",
+        Configure = "configure",
+        Classify = "classify",
+        Judge = "judge",
+        Delay = "delay",
     }
 }
 

@@ -11,30 +11,22 @@ use crate::store::StoreError;
 /// The longest time after which a call is tried again whose work is in progress elsewhere. Most work ends long before its lease.
 const LONGEST_HINT: Duration = Duration::from_millis(500);
 
-/// How a lease ended before the work did.
-///
-/// ```
-/// use backstop_idempotency::LeaseEnd;
-///
-/// assert_eq!(LeaseEnd::NotRenewed.to_string(), "it was not renewed in time");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeaseEnd {
-    /// The call's deadline came.
-    Deadline,
-    /// The store did not answer until the lease was over, or this process was paused for so long.
-    NotRenewed,
-    /// The record has another owner, or is gone.
-    TakenOver,
-}
-
-impl std::fmt::Display for LeaseEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Deadline => "the deadline came",
-            Self::NotRenewed => "it was not renewed in time",
-            Self::TakenOver => "another owner has the record",
-        })
+backstop_core::names! {
+    /// How a lease ended before the work did.
+    ///
+    /// ```
+    /// use backstop_idempotency::LeaseEnd;
+    ///
+    /// assert_eq!(LeaseEnd::NotRenewed.to_string(), "it was not renewed in time");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum LeaseEnd {
+        /// The call's deadline came.
+        Deadline = "the deadline came",
+        /// The store did not answer until the lease was over, or this process was paused for so long.
+        NotRenewed = "it was not renewed in time",
+        /// The record has another owner, or is gone.
+        TakenOver = "another owner has the record",
     }
 }
 
