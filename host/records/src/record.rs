@@ -98,4 +98,3 @@ backstop_core::names! {
         GaveUp = "gave-up",
     }
 }
-

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use super::error::SourceError;
+use super::name::Location;
+
 /// Why a request to a registry fails: never, since this build sends none.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RegistryError {}
@@ -21,4 +24,12 @@ impl fmt::Display for Reference {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {}
     }
+}
+
+/// No artifact, since this build can't fetch one.
+pub(super) fn location(name: &str, _: &str) -> Result<Location, SourceError> {
+    Err(SourceError::Unsupported {
+        name: name.to_owned(),
+        feature: "oci",
+    })
 }
