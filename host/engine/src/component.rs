@@ -20,6 +20,8 @@ use crate::wasi;
 /// A file that is ready to be loaded. If a child process compiles, this process has not parsed any of it yet.
 #[derive(Debug)]
 pub enum Prepared {
+    /// Loaded already.
+    Loaded(Arc<Component>),
     /// It was compiled before.
     Component(CompiledComponent),
     /// It was just compiled by a child process.
@@ -92,6 +94,7 @@ impl Component {
     ) -> Result<Arc<Self>, ComponentError> {
         let digest = PolicyDigest::of(file);
         let component = match prepared {
+            Prepared::Loaded(component) => return Ok(component),
             Prepared::Component(CompiledComponent(component)) => component,
             Prepared::Code(code) => compiled::of_own_child(&sandbox.engine, &code)?,
             Prepared::File => compile(sandbox, file)?,

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use backstop_engine::{CompilerError, PolicyDigest};
 use sha2::{Digest, Sha256};
 
-use crate::catalog::Catalog;
+use super::pipeline::Pipeline;
 use crate::error::PolicyError;
 use crate::source::FetchedFile;
-use crate::spec::PolicySpec;
 use crate::store::{Mark, Store};
 
 /// Which remembered refusals prevent another try of a version.
@@ -42,16 +41,11 @@ struct Keys {
 }
 
 impl<'a> Refusals<'a> {
-    pub(super) fn of(
-        catalog: &'a Catalog,
-        spec: &PolicySpec,
-        check: &str,
-        files: &[Arc<FetchedFile>],
-    ) -> Self {
+    pub(super) fn of(pipeline: &Pipeline<'a>, files: &[Arc<FetchedFile>]) -> Self {
         Self {
-            store: catalog.refusals.as_ref(),
-            title: spec.title(),
-            keys: Keys::of(catalog, spec, check, files),
+            store: pipeline.catalog.refusals.as_ref(),
+            title: pipeline.spec.title(),
+            keys: Keys::of(pipeline, files),
         }
     }
 
@@ -117,15 +111,15 @@ impl<'a> Refusals<'a> {
 }
 
 impl Keys {
-    fn of(catalog: &Catalog, spec: &PolicySpec, check: &str, files: &[Arc<FetchedFile>]) -> Self {
+    fn of(pipeline: &Pipeline<'_>, files: &[Arc<FetchedFile>]) -> Self {
         let mut compiler = DefaultHasher::new();
         env!("CARGO_PKG_VERSION").hash(&mut compiler);
-        catalog.sandbox.compilation().hash(&mut compiler);
+        pipeline.catalog.sandbox.compilation().hash(&mut compiler);
         let mut version = Sha256::new();
         for file in files {
             version.update(file.digest.as_bytes());
         }
-        version.update(spec.identity(check));
+        version.update(pipeline.identity());
         version.update(compiler.finish().to_le_bytes());
         let mut keys = Self {
             version: hex::encode(version.finalize()),
