@@ -31,6 +31,7 @@ use crate::describe::Describe;
 /// }
 /// # Ok::<(), backstop_retry::BuildError>(())
 /// ```
+#[derive(Debug)]
 pub enum RetryError<E> {
     /// The deadline came, or would have come before the next attempt.
     DeadlineExceeded(Ended<E>),
@@ -246,18 +247,6 @@ impl<E> State<E> {
             Action::DeadLetter { reason } | Action::Discard { reason } => Some(reason),
             Action::Retry { .. } => None,
         }
-    }
-}
-
-impl<E: fmt::Debug> fmt::Debug for RetryError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Self::DeadlineExceeded(_) => "DeadlineExceeded",
-            Self::BudgetExhausted(_) => "BudgetExhausted",
-            Self::Permanent(_) => "Permanent",
-            Self::GaveUp(_) => "GaveUp",
-        };
-        f.debug_tuple(name).field(self.ended()).finish()
     }
 }
 

@@ -154,9 +154,7 @@ where
 /// # Ok::<(), backstop_retry::BuildError>(())
 /// ```
 pub struct RetryPolicy<D = ByTrait> {
-    retrier: Retrier,
-    describer: D,
-    deadline: Option<Duration>,
+    layer: RetryLayer<D>,
     /// When the request began, if it has a deadline.
     began: Option<Instant>,
     attempts: u32,
@@ -166,61 +164,43 @@ pub struct RetryPolicy<D = ByTrait> {
 impl RetryPolicy {
     /// Retries as this retrier does, except that attempts are never cut short.
     pub fn new(retrier: Retrier) -> Self {
+        Self::of(RetryLayer::new(retrier))
+    }
+}
+
+impl<D> RetryPolicy<D> {
+    fn of(layer: RetryLayer<D>) -> Self {
         Self {
-            retrier,
-            describer: ByTrait,
-            deadline: None,
+            layer,
             began: None,
             attempts: 0,
             remembered: None,
         }
     }
-}
 
-impl<D> RetryPolicy<D> {
     /// The deadline of each request, from its start: no wait begins that cannot end before it.
     ///
     /// tower does not ask a policy again after a wait. If the timer or the service is late, one attempt may start after the deadline; its failure then ends the request. [`RetryLayer`] makes no such attempt.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
+        self.layer.deadline = Some(deadline);
         self
     }
 
     /// Describes the service's errors with a closure, see [`Run::describe`](crate::Run::describe).
     pub fn describe<C>(self, describe: C) -> RetryPolicy<By<C>> {
-        RetryPolicy {
-            retrier: self.retrier,
-            describer: By(describe),
-            deadline: self.deadline,
-            began: None,
-            attempts: 0,
-            remembered: None,
-        }
-    }
-
-    fn succeeded(&mut self) {
-        let retrier = &self.retrier.0;
-        match self.remembered.take() {
-            None => retrier.first_succeeded(),
-            Some(remembered) => {
-                if let Some(reservation) = remembered.reservation {
-                    reservation.succeeded();
-                }
-                retrier.succeeded(self.attempts);
-            }
-        }
+        RetryPolicy::of(self.layer.describe(describe))
     }
 
     fn failed(&mut self, description: Error) -> Option<Sleep> {
-        let retrier = &self.retrier.0;
+        let retrier = &self.layer.retrier.0;
         let number = NonZeroU32::new(self.attempts).unwrap_or(NonZeroU32::MIN);
         let remembered = self.remembered.get_or_insert_with(|| {
             Box::new(Remembered::new(retrier.ids.next(), retrier.clock.now()))
         });
         let failure = retrier.failure(remembered, number, description, &[]);
         let evaluation = retrier.policy.evaluate_now(&failure);
-        let deadline = self.began.zip(self.deadline);
+        let deadline = self.began.zip(self.layer.deadline);
         let deadline = deadline.and_then(|(began, deadline)| began.checked_add(deadline));
         let room = retrier.options.min_attempt_time;
         let (evaluated, step) = retrier.conclude(remembered, &failure, evaluation, deadline, room);
@@ -239,12 +219,11 @@ impl<D> RetryPolicy<D> {
 impl<D: Clone> Clone for RetryPolicy<D> {
     fn clone(&self) -> Self {
         Self {
-            retrier: self.retrier.clone(),
-            describer: self.describer.clone(),
-            deadline: self.deadline,
-            began: self.deadline.map(|_| self.retrier.0.clock.now()),
-            attempts: 0,
-            remembered: None,
+            began: self
+                .layer
+                .deadline
+                .map(|_| self.layer.retrier.0.clock.now()),
+            ..Self::of(self.layer.clone())
         }
     }
 }
@@ -258,14 +237,15 @@ where
 
     fn retry(&mut self, _: &mut Request, result: &mut Result<Response, E>) -> Option<Self::Future> {
         self.attempts = self.attempts.saturating_add(1);
-        self.retrier.0.metrics.attempts.increment(1);
+        self.layer.retrier.0.metrics.attempts.increment(1);
         match result {
             Ok(_) => {
-                self.succeeded();
+                let remembered = self.remembered.take().map(|it| *it);
+                self.layer.retrier.0.succeeded(remembered, self.attempts);
                 None
             }
             Err(error) => {
-                let description = self.describer.describe(error);
+                let description = self.layer.describer.describe(error);
                 self.failed(description)
             }
         }
@@ -285,7 +265,7 @@ where
 impl<D> fmt::Debug for RetryPolicy<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryPolicy")
-            .field("retrier", &self.retrier)
+            .field("retrier", &self.layer.retrier)
             .field("attempts", &self.attempts)
             .finish_non_exhaustive()
     }

@@ -171,15 +171,8 @@ where
         *this.timer = None;
         this.state.set(State::Done);
         this.under_way.has_begun = false;
-        match this.failing.take() {
-            None => this.retrier.first_succeeded(),
-            Some(failing) => {
-                if let Some(reservation) = failing.remembered.reservation {
-                    reservation.succeeded();
-                }
-                this.retrier.succeeded(*this.attempts);
-            }
-        }
+        let remembered = this.failing.take().map(|failing| failing.remembered);
+        this.retrier.succeeded(remembered, *this.attempts);
     }
 
     /// The deadline came during the attempt.
@@ -219,20 +212,15 @@ fn ended<E>(
     attempts: u32,
     time_left: Option<Duration>,
 ) -> Ended<E> {
-    let (remembered, error) = match failing {
-        Some(failing) => (Some(failing.remembered), failing.error),
-        None => (None, None),
-    };
-    let (description, decision) = match remembered {
-        Some(remembered) => (Some(remembered.description), remembered.decision),
-        None => (None, None),
-    };
+    let (remembered, error) = failing.map(|it| (it.remembered, it.error)).unzip();
+    let last = remembered.map(|it| (it.description, it.decision));
+    let (description, decision) = last.unzip();
     Ended {
         attempts,
-        error,
+        error: error.flatten(),
         as_error,
         description,
-        decision,
+        decision: decision.flatten(),
         time_left,
     }
 }
