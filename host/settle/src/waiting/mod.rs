@@ -11,8 +11,8 @@ mod packed;
 mod reconsider;
 mod records;
 mod report;
-mod retry;
 mod rules;
+mod sooner;
 mod spread;
 mod wake;
 
@@ -212,10 +212,8 @@ impl Waiting {
         decided: Evaluated<'_>,
     ) {
         let key = self.key(&message.id, message.envelope.is_some(), &message.body);
-        let past = match decided {
-            Some(_) => None,
-            None => self.past(key, message),
-        };
+        let is_held_instead = decided.is_none();
+        let past = is_held_instead.then(|| self.past(key, message)).flatten();
         let why = match (decided, &past) {
             (Some((failure, decided)), _) => Why::decided(message, failure, decided),
             (None, Some(past)) => Some(Why::past(past)),
