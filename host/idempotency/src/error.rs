@@ -151,45 +151,31 @@ impl<E> OnceError<E> {
     ///
     /// The default classification knows the codes: the class is the same where only the code arrives, as from a Lambda function.
     pub fn to_failure(&self, describe: impl FnOnce(&E) -> Error) -> Error {
-        let error = |code: &str, status: u16, message: String| Error {
-            status: Some(status),
-            ..Error::new(code, message)
+        let (code, status) = match self {
+            Self::Work(error) => return describe(error).within_bounds(),
+            Self::InProgress { .. } => (IN_PROGRESS, 503),
+            Self::PayloadMismatch => ("IdempotencyPayloadMismatch", 422),
+            Self::OutcomeUnknown { .. } => ("IdempotencyOutcomeUnknown", 409),
+            Self::LeaseEnded(_) => ("IdempotencyLeaseEnded", 503),
+            Self::Store(_) => ("IdempotencyStoreUnavailable", 503),
+            Self::Key(_) => ("IdempotencyKeyMissing", 400),
+            Self::ResultNotStored { .. } => ("IdempotencyResultNotStored", 422),
+            Self::Result(_) => ("IdempotencyResultUnreadable", 422),
         };
-        match self {
-            Self::Work(error) => describe(error),
-            Self::InProgress { left } => Error {
-                retry_after: Some(Milliseconds::from_duration((*left).min(LONGEST_HINT))),
-                ..error(
-                    IN_PROGRESS,
-                    503,
-                    "the same work is in progress elsewhere".to_owned(),
-                )
-            },
-            Self::PayloadMismatch => error(
-                "IdempotencyPayloadMismatch",
-                422,
-                "the payload is not that of the record with the same idempotency key".to_owned(),
-            ),
-            Self::OutcomeUnknown { owner } => error(
-                "IdempotencyOutcomeUnknown",
-                409,
-                format!("the work may have been done: its owner `{owner}` did not record its end"),
-            ),
-            Self::LeaseEnded(end) => error(
-                "IdempotencyLeaseEnded",
-                503,
-                format!("the work was stopped without its lease: {end}"),
-            ),
-            Self::Store(store) => error("IdempotencyStoreUnavailable", 503, store.to_string()),
-            Self::Key(key) => error("IdempotencyKeyMissing", 400, key.to_string()),
-            Self::ResultNotStored { reason } => error(
-                "IdempotencyResultNotStored",
-                422,
-                format!("the work is done, and its result is not stored: {reason}"),
-            ),
-            Self::Result(wrong) => error("IdempotencyResultUnreadable", 422, wrong.to_string()),
+        let mut failure = Error {
+            status: Some(status),
+            ..Error::new(code, self.to_string())
+        };
+        if let Self::InProgress { left } = self {
+            let hint = Milliseconds::from_duration((*left).min(LONGEST_HINT));
+            failure.retry_after = Some(hint);
+            // The same for each message that waits for this work.
+            failure.message = "the same work is in progress elsewhere".to_owned();
         }
-        .within_bounds()
+        if let Self::Result(wrong) = self {
+            failure.message = wrong.to_string();
+        }
+        failure.within_bounds()
     }
 }
 

@@ -53,7 +53,6 @@ mod lease;
 mod memory;
 mod observed;
 mod once;
-mod race;
 mod settings;
 mod settle;
 pub mod store;

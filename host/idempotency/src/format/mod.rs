@@ -2,6 +2,7 @@
 
 pub(crate) mod number;
 pub(crate) mod python;
+mod style;
 pub(crate) mod typescript;
 
 use base64::Engine;

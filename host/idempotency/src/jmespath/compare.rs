@@ -9,13 +9,12 @@ use crate::json::Json;
 
 /// `==` of the expression.
 pub(super) fn are_equal(format: Format, left: &Json, right: &Json) -> bool {
-    match (format, left, right) {
-        // Only at the top, 0 and 1 are not `false` and `true` in Python.
-        (Format::Python, Json::Bool(_), Json::Number(_))
-        | (Format::Python, Json::Number(_), Json::Bool(_)) => false,
-        (Format::Python, ..) => are_the_same(format, left, right),
-        (Format::TypeScript, ..) => are_the_same(format, left, right),
-    }
+    // Only at the top, 0 and 1 are not `false` and `true` in Python.
+    let is_mixed = matches!(
+        (left, right),
+        (Json::Bool(_), Json::Number(_)) | (Json::Number(_), Json::Bool(_))
+    );
+    !is_mixed && are_the_same(format, left, right)
 }
 
 /// `==` of Python, in which `True` is 1; a comparison field by field in TypeScript.

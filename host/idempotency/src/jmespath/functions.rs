@@ -5,11 +5,10 @@ use std::cmp::Ordering;
 
 use jmespath::ast::Ast;
 
-use super::fields::Fields;
 use super::interpreter::{Interpreter, is_truthy};
 use super::{compare, encoded, numbers};
 use crate::format::{Format, python, typescript};
-use crate::json::Json;
+use crate::json::{Fields, Json};
 
 /// An argument of a function.
 pub(super) enum Argument<'a, 'v> {
@@ -133,11 +132,14 @@ impl Function {
             }
             Self::Merge => {
                 let mut merged = Fields::default();
-                merged.put_all(first.object()?);
-                while !first.is_empty() {
-                    merged.put_all(first.object()?);
+                loop {
+                    for (name, value) in first.object()? {
+                        merged.put(name, value);
+                    }
+                    if first.is_empty() {
+                        break merged.into_object();
+                    }
                 }
-                merged.into_object()
             }
             Self::NotNull => {
                 let mut found = first.value()?;

@@ -7,10 +7,9 @@ use std::collections::HashMap;
 use jmespath::ast::{Ast, Comparator};
 
 use super::compare;
-use super::fields::Fields;
 use super::functions::{Argument, Function};
 use crate::format::{Format, typescript};
-use crate::json::Json;
+use crate::json::{Fields, Json};
 
 type Found<'v> = Result<Cow<'v, Json>, String>;
 

@@ -4,7 +4,6 @@
 
 mod compare;
 mod encoded;
-mod fields;
 mod functions;
 mod interpreter;
 mod numbers;
