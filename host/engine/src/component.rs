@@ -14,6 +14,7 @@ use crate::component_error::ComponentError;
 use crate::encoding::{self, INTERFACES};
 use crate::host::Host;
 use crate::interfaces;
+use crate::parts::Role;
 use crate::sandbox::Sandbox;
 use crate::wasi;
 
@@ -116,9 +117,8 @@ impl Component {
             pre,
         };
         if component.exports().next().is_none() {
-            return Err(ComponentError::NoInterface {
-                found: found(&component.pre),
-            });
+            let found = found(&component.pre);
+            return Err(ComponentError::NoInterface { found });
         }
         Ok(Arc::new(component))
     }
@@ -150,6 +150,15 @@ impl Component {
         let ty = component.component_type();
         let imports = ty.imports(component.engine());
         imports.map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// Whether it answers the question of this role.
+    pub(crate) fn fills(&self, role: Role) -> bool {
+        match role {
+            Role::Classifier => self.classifier.is_some(),
+            Role::DeadLettering => self.dead_lettering.is_some(),
+            Role::Backoff => self.backoff.is_some(),
+        }
     }
 
     /// The interfaces of the contract that it exports, in their order there.
