@@ -155,32 +155,25 @@ impl Policy {
 
     /// The names of the parts, which do not change with their files.
     pub fn name(&self) -> String {
-        let names: Vec<_> = self
-            .parts
-            .iter()
-            .map(|part| part.component.name())
-            .collect();
-        match names.as_slice() {
-            [] => "the fallback".to_owned(),
-            names => names.join(" + "),
-        }
+        self.joined(|part| part.name)
     }
 
     /// The names of the parts with the digests of their files, for people: `full-jitter (3f2a91c04d17)`.
     pub fn title(&self) -> String {
-        let titles: Vec<_> = self.parts().map(|part| part.to_string()).collect();
-        match titles.as_slice() {
-            [] => "the fallback".to_owned(),
-            titles => titles.join(" + "),
+        self.joined(|part| part.to_string())
+    }
+
+    fn joined(&self, name: impl Fn(PartName) -> String) -> String {
+        if self.parts.is_empty() {
+            return "the fallback".to_owned();
         }
+        self.parts().map(name).collect::<Vec<_>>().join(" + ")
     }
 
     /// The digests of the files, in the order of the parts. They identify a version of the policy.
     pub fn digests(&self) -> Vec<PolicyDigest> {
-        self.parts
-            .iter()
-            .map(|part| part.component.digest())
-            .collect()
+        let components = self.components();
+        components.map(|component| component.digest()).collect()
     }
 
     /// A session: see [`Session`].
