@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
-use crate::format::Format;
-use crate::store::{Claim, Claimed, Completion, Record, Renewal, Status, Store, StoreError};
 use async_trait::async_trait;
+use backstop_core::idempotency::RecordFormat;
 use backstop_core::lock::lock;
+
+use crate::store::{Claim, Claimed, Completion, Record, Renewal, Status, Store, StoreError};
 
 /// Records in memory, with the conditions of the store in DynamoDB. For tests: another process does not see them.
 ///
@@ -25,13 +26,26 @@ use backstop_core::lock::lock;
 /// ```
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    format: Format,
+    format: RecordFormat,
     records: Mutex<HashMap<String, Record>>,
 }
 
 impl MemoryStore {
     /// An empty store with records of this format.
-    pub fn new(format: Format) -> Self {
+    ///
+    /// ```
+    /// use backstop_idempotency::{Idempotency, MemoryStore, RecordFormat};
+    ///
+    /// // The same key in a table of Powertools for Python and in one of TypeScript.
+    /// let key = |format| -> Result<String, Box<dyn std::error::Error>> {
+    ///     let idempotency = Idempotency::builder(MemoryStore::new(format), "orders").build()?;
+    ///     Ok(idempotency.key_for(&7)?.unwrap().as_str().to_owned())
+    /// };
+    /// assert_eq!(key(RecordFormat::Python)?, "orders#8f14e45fceea167a5a36dedd4bea2543");
+    /// assert_eq!(key(RecordFormat::TypeScript)?, "orders#jxTkX87qFnpaNt7dS+olQw==");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(format: RecordFormat) -> Self {
         Self {
             format,
             records: Mutex::default(),
@@ -65,7 +79,7 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    fn format(&self) -> Format {
+    fn format(&self) -> RecordFormat {
         self.format
     }
 

@@ -10,11 +10,11 @@ use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure as Returned};
+use backstop_core::idempotency::RecordFormat;
 
 pub use attributes::Attributes;
 pub use table::TableError;
 
-use crate::format::Format;
 use crate::store::{Claim, Claimed, Completion, Renewal, Store, StoreError};
 use condition::{Condition, IN_PROGRESS};
 use error::refusal;
@@ -22,11 +22,11 @@ use error::refusal;
 /// Records in a table of DynamoDB.
 ///
 /// ```no_run
-/// use backstop_idempotency::{DynamoStore, Format, Idempotency};
+/// use backstop_idempotency::{DynamoStore, Idempotency, RecordFormat};
 ///
 /// # async fn example(config: &aws_sdk_dynamodb::Config) -> Result<(), Box<dyn std::error::Error>> {
 /// let client = aws_sdk_dynamodb::Client::from_conf(config.clone());
-/// let store = DynamoStore::new(client, "idempotency").format(Format::TypeScript);
+/// let store = DynamoStore::new(client, "idempotency").format(RecordFormat::TypeScript);
 /// store.check().await?;
 /// let idempotency = Idempotency::builder(store, "payments").build()?;
 /// # Ok(())
@@ -39,7 +39,7 @@ pub struct DynamoStore {
     client: Client,
     table: String,
     attributes: Attributes,
-    format: Format,
+    format: RecordFormat,
     retries: Option<RetryConfig>,
 }
 
@@ -50,14 +50,14 @@ impl DynamoStore {
             client,
             table: table.into(),
             attributes: Attributes::default(),
-            format: Format::default(),
+            format: RecordFormat::default(),
             retries: Some(RetryConfig::disabled()),
         }
     }
 
     /// Whose records these are.
     #[must_use]
-    pub fn format(self, format: Format) -> Self {
+    pub fn format(self, format: RecordFormat) -> Self {
         Self { format, ..self }
     }
 
@@ -91,7 +91,7 @@ impl DynamoStore {
 
 #[async_trait]
 impl Store for DynamoStore {
-    fn format(&self) -> Format {
+    fn format(&self) -> RecordFormat {
         self.format
     }
 

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use backstop_core::idempotency::RecordFormat;
 use jmespath::ast::Ast;
 
 use super::interpreter::{Interpreter, is_truthy};
 use super::{compare, encoded, numbers};
-use crate::format::{Format, python, typescript};
+use crate::format::{python, typescript};
 use crate::json::{Fields, Json};
 
 /// An argument of a function.
@@ -174,8 +175,8 @@ impl Function {
             },
             Self::ToString => match (format, first.value()?) {
                 (_, Json::String(text)) => Json::String(text),
-                (Format::Python, other) => Json::String(python::compact(&other)),
-                (Format::TypeScript, other) => Json::String(typescript::plain(&other)),
+                (RecordFormat::Python, other) => Json::String(python::compact(&other)),
+                (RecordFormat::TypeScript, other) => Json::String(typescript::plain(&other)),
             },
             Self::Type => Json::String(type_of(&first.value()?).to_owned()),
         };
@@ -290,7 +291,7 @@ fn all_numbers(values: &[Json]) -> Result<Vec<&str>, String> {
 }
 
 /// Powertools for TypeScript writes `found || null`, which has 0, `false` and empty text as `null`.
-fn or_null(format: Format, found: Json) -> Json {
+fn or_null(format: RecordFormat, found: Json) -> Json {
     let is_false = match &found {
         Json::Number(written) => written
             .parse::<f64>()
@@ -298,17 +299,19 @@ fn or_null(format: Format, found: Json) -> Json {
         Json::Bool(_) | Json::String(_) => !is_truthy(&found),
         Json::Null | Json::Array(_) | Json::Object(_) => false,
     };
-    if format == Format::TypeScript && is_false {
+    if format == RecordFormat::TypeScript && is_false {
         return Json::Null;
     }
     found
 }
 
-fn contains(format: Format, subject: &Json, searched: &Json) -> Result<bool, String> {
+fn contains(format: RecordFormat, subject: &Json, searched: &Json) -> Result<bool, String> {
     match (subject, searched) {
         (Json::String(text), Json::String(part)) => Ok(text.contains(part)),
         (Json::String(_), other) => Err(expected("a string", type_of(other))),
-        (Json::Array(_), Json::Array(_) | Json::Object(_)) if format == Format::TypeScript => {
+        (Json::Array(_), Json::Array(_) | Json::Object(_))
+            if format == RecordFormat::TypeScript =>
+        {
             Err("Powertools for TypeScript finds no arrays and objects that are equal".to_owned())
         }
         (Json::Array(values), _) => {
@@ -319,10 +322,10 @@ fn contains(format: Format, subject: &Json, searched: &Json) -> Result<bool, Str
     }
 }
 
-fn length(format: Format, value: &Json) -> Found {
+fn length(format: RecordFormat, value: &Json) -> Found {
     let length = match (format, value) {
-        (Format::Python, Json::String(text)) => text.chars().count(),
-        (Format::TypeScript, Json::String(text)) => text.encode_utf16().count(),
+        (RecordFormat::Python, Json::String(text)) => text.chars().count(),
+        (RecordFormat::TypeScript, Json::String(text)) => text.encode_utf16().count(),
         (_, Json::Array(values)) => values.len(),
         (_, Json::Object(fields)) => fields.len(),
         (_, other) => return Err(expected("a string, an array or an object", type_of(other))),
@@ -330,7 +333,7 @@ fn length(format: Format, value: &Json) -> Found {
     Ok(Json::Number(length.to_string()))
 }
 
-fn reversed(format: Format, value: Json) -> Found {
+fn reversed(format: RecordFormat, value: Json) -> Found {
     if let Json::Array(mut values) = value {
         values.reverse();
         return Ok(Json::Array(values));
@@ -338,19 +341,19 @@ fn reversed(format: Format, value: Json) -> Found {
     let Json::String(text) = value else {
         return Err(expected("an array or a string", type_of(&value)));
     };
-    if format == Format::TypeScript && text.chars().any(|it| it > '\u{ffff}') {
+    if format == RecordFormat::TypeScript && text.chars().any(|it| it > '\u{ffff}') {
         return Err("Powertools for TypeScript splits characters beyond U+FFFF".to_owned());
     }
     Ok(Json::String(text.chars().rev().collect()))
 }
 
 /// The first of the greatest or of the least. `null` without elements.
-fn first_of(format: Format, array: Vec<Json>, wanted: Ordering) -> Found {
+fn first_of(format: RecordFormat, array: Vec<Json>, wanted: Ordering) -> Found {
     let keyed = array.into_iter().map(|it| (it.clone(), it)).collect();
     first_by(format, keyed, wanted)
 }
 
-fn first_by(format: Format, keyed: Vec<(Json, Json)>, wanted: Ordering) -> Found {
+fn first_by(format: RecordFormat, keyed: Vec<(Json, Json)>, wanted: Ordering) -> Found {
     let mut found: Option<(Json, Json)> = None;
     for (key, element) in keyed {
         // The only element has to be of a kind that has an order, too.
@@ -363,7 +366,7 @@ fn first_by(format: Format, keyed: Vec<(Json, Json)>, wanted: Ordering) -> Found
     Ok(found.map_or(Json::Null, |it| it.1))
 }
 
-fn sorted(format: Format, array: Vec<Json>) -> Found {
+fn sorted(format: RecordFormat, array: Vec<Json>) -> Found {
     let keyed = array.into_iter().map(|it| (it.clone(), it)).collect();
     sorted_by(keyed, |a, b| compare::by_locale(format, a, b))
 }
