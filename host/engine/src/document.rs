@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use backstop_json::Entries;
-use backstop_json::pointer::{self, Token};
+use backstop_json::pointer::{self, ReferenceToken};
 use serde_json::value::RawValue;
 
 /// The maximum nesting of arrays and objects. A deeper text does not count as JSON, so that no sender can make the parsers of other languages recurse deeper.
@@ -121,7 +121,7 @@ impl Container {
         }
     }
 
-    fn get(&self, token: &Token<'_>) -> Option<Range<usize>> {
+    fn get(&self, token: &ReferenceToken<'_>) -> Option<Range<usize>> {
         match self {
             Self::Array(values) => values.get(token.index()?).cloned(),
             Self::Object(members) => members.get(token.name()).cloned(),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::failure::{Error, Failure, Timestamp};
 use crate::queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, is_allowed};
 use crate::text::cut;
-use backstop_decider::{Decided, Evaluated};
+use backstop_decider::{Decided, DecidedFailure};
 use backstop_queue::dead_letter::{ATTRIBUTES, is_ours};
 
 pub(crate) use queue::DeadLetterQueues;
@@ -28,7 +28,7 @@ pub struct Cause<'a> {
     /// The ARN of the queue that it leaves.
     pub source: &'a str,
     /// The failure and the decision; `None` if no policy was evaluated.
-    pub decided: Evaluated<'a>,
+    pub decided: DecidedFailure<'a>,
 }
 
 impl Cause<'_> {

@@ -29,7 +29,7 @@ use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::hold;
 use crate::queue::{Description, Message, MessageEnvelope, Queue, Requests, VisibilityTimeout};
 use backstop_decider::Decider;
-use backstop_decider::{Decided, Evaluated, RememberedFailure};
+use backstop_decider::{Decided, DecidedFailure, RememberedFailure};
 use causes::Cause;
 use earlier::EarlierTimes;
 use memory::{Key, Known, Limits, Memory, New};
@@ -209,7 +209,7 @@ impl Waiting {
         message: &Message,
         since: Instant,
         timeout: VisibilityTimeout,
-        decided: Evaluated<'_>,
+        decided: DecidedFailure<'_>,
     ) {
         let key = self.key(&message.id, message.envelope.is_some(), &message.body);
         let is_held_instead = decided.is_none();
@@ -235,7 +235,7 @@ impl Waiting {
         envelope: &MessageEnvelope,
         since: Instant,
         hop: Duration,
-        decided: Evaluated<'_>,
+        decided: DecidedFailure<'_>,
     ) {
         let hop = VisibilityTimeout::rounded_up(hop).as_duration();
         let ends = self.ms(since + hop);

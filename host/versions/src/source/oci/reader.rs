@@ -67,7 +67,7 @@ impl Access {
 
 /// The answer of a token server. Both names are in use.
 #[derive(Deserialize)]
-struct Token {
+struct TokenAnswer {
     #[serde(alias = "access_token")]
     token: String,
 }
@@ -279,7 +279,7 @@ impl Session {
             });
         }
         let text = read(answer, reference, &name, TOKEN).await?;
-        let token: Token = serde_json::from_slice(&text)
+        let token: TokenAnswer = serde_json::from_slice(&text)
             .map_err(|error| refused(format!("it does not give a token: {error}")))?;
         let mut value = HeaderValue::try_from(format!("Bearer {}", token.token))
             .map_err(|error| refused(format!("it does not give a token: {error}")))?;
