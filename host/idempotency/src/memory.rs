@@ -87,6 +87,7 @@ impl Store for MemoryStore {
         let mut records = self.records();
         let mut taken_over = false;
         if let Some(record) = records.get(claim.key) {
+            let is_owners = record.owner.as_deref() == Some(claim.owner);
             let in_progress = record.status == Status::InProgress;
             let has_expired = record.expires < claim.now.0 / 1_000;
             let lease_is_over =
@@ -96,10 +97,10 @@ impl Store for MemoryStore {
             } else {
                 has_expired && !in_progress
             };
-            if !is_free && record.owner.as_deref() != Some(claim.owner) {
+            if !is_free && !is_owners {
                 return Ok(Claimed::No(record.clone()));
             }
-            taken_over = in_progress && record.owner.as_deref() != Some(claim.owner);
+            taken_over = in_progress && !is_owners;
         }
         let record = Record {
             status: Status::InProgress,
@@ -116,12 +117,10 @@ impl Store for MemoryStore {
 
     async fn renew(&self, renewal: &Renewal<'_>) -> Result<bool, StoreError> {
         let mut records = self.records();
-        let Some(record) = owned(&mut records, renewal.key, renewal.owner) else {
+        let record = owned(&mut records, renewal.key, renewal.owner);
+        let Some(record) = record.filter(|it| it.status == Status::InProgress) else {
             return Ok(false);
         };
-        if record.status != Status::InProgress {
-            return Ok(false);
-        }
         if record.lease_until < Some(renewal.lease_until) {
             record.lease_until = Some(renewal.lease_until);
             record.expires = renewal.expires;
@@ -158,7 +157,6 @@ fn owned<'a>(
     key: &str,
     owner: &str,
 ) -> Option<&'a mut Record> {
-    records
-        .get_mut(key)
-        .filter(|it| it.owner.as_deref() == Some(owner))
+    let record = records.get_mut(key);
+    record.filter(|it| it.owner.as_deref() == Some(owner))
 }

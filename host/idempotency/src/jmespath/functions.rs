@@ -123,14 +123,8 @@ impl Function {
             }
             Self::Max => first_of(format, first.array()?, Ordering::Greater)?,
             Self::Min => first_of(format, first.array()?, Ordering::Less)?,
-            Self::MaxBy => {
-                let keyed = first.keyed(of)?;
-                first_by(format, keyed, Ordering::Greater)?
-            }
-            Self::MinBy => {
-                let keyed = first.keyed(of)?;
-                first_by(format, keyed, Ordering::Less)?
-            }
+            Self::MaxBy => first_by(format, first.keyed(of)?, Ordering::Greater)?,
+            Self::MinBy => first_by(format, first.keyed(of)?, Ordering::Less)?,
             Self::Merge => {
                 let mut merged = Fields::default();
                 loop {
@@ -157,17 +151,11 @@ impl Function {
             Self::ParseJson => Json::parse(&first.string()?).map_err(|error| error.to_string())?,
             Self::Reverse => reversed(format, first.value()?)?,
             Self::Sort => sorted(format, first.array()?)?,
-            Self::SortBy => {
-                let keyed = first.keyed(of)?;
-                sorted_by(keyed, |a, b| compare::by_value(format, a, b))?
-            }
-            Self::ToArray => {
-                let value = first.value()?;
-                match type_of(&value) {
-                    "array" => value,
-                    _ => Json::Array(vec![value]),
-                }
-            }
+            Self::SortBy => sorted_by(first.keyed(of)?, |a, b| compare::by_value(format, a, b))?,
+            Self::ToArray => match first.value()? {
+                array @ Json::Array(_) => array,
+                other => Json::Array(vec![other]),
+            },
             Self::ToNumber => match first.value()? {
                 Json::Number(written) => Json::Number(written),
                 Json::String(text) => numbers::of_text(format, &text)?.map_or(Json::Null, number),
@@ -213,11 +201,10 @@ impl<'a> Arguments<'a, '_> {
     }
 
     fn number(&mut self) -> Result<String, String> {
-        let value = self.value()?;
-        let Json::Number(written) = value else {
-            return Err(expected("a number", type_of(&value)));
-        };
-        Ok(written)
+        match self.value()? {
+            Json::Number(written) => Ok(written),
+            other => Err(expected("a number", type_of(&other))),
+        }
     }
 
     fn string(&mut self) -> Result<String, String> {
@@ -225,19 +212,17 @@ impl<'a> Arguments<'a, '_> {
     }
 
     fn array(&mut self) -> Result<Vec<Json>, String> {
-        let value = self.value()?;
-        let Json::Array(values) = value else {
-            return Err(expected("an array", type_of(&value)));
-        };
-        Ok(values)
+        match self.value()? {
+            Json::Array(values) => Ok(values),
+            other => Err(expected("an array", type_of(&other))),
+        }
     }
 
     fn object(&mut self) -> Result<Vec<(String, Json)>, String> {
-        let value = self.value()?;
-        let Json::Object(fields) = value else {
-            return Err(expected("an object", type_of(&value)));
-        };
-        Ok(fields)
+        match self.value()? {
+            Json::Object(fields) => Ok(fields),
+            other => Err(expected("an object", type_of(&other))),
+        }
     }
 
     /// The elements of an array, each with what an expression finds in it: numbers only, or strings only.
@@ -377,9 +362,9 @@ fn sorted_by(
     compare: impl Fn(&Json, &Json) -> Result<Ordering, String>,
 ) -> Found {
     if let Some((first, _)) = keyed.first() {
-        keyed
-            .iter()
-            .try_for_each(|(key, _)| compare(key, first).map(|_| ()))?;
+        for (key, _) in &keyed {
+            compare(key, first)?;
+        }
     }
     keyed.sort_by(|(a, _), (b, _)| compare(a, b).unwrap_or(Ordering::Equal));
     Ok(Json::Array(keyed.into_iter().map(|it| it.1).collect()))

@@ -106,10 +106,8 @@ fn divided(sum: i128, count: u32) -> f64 {
 
 /// The order of two numbers. `None` if one of them is none.
 pub(super) fn compare(format: RecordFormat, left: &str, right: &str) -> Option<Ordering> {
-    match (
-        is_python_integer(format, left),
-        is_python_integer(format, right),
-    ) {
+    let is_integer = |number| is_python_integer(format, number);
+    match (is_integer(left), is_integer(right)) {
         (true, true) => Some(compare_integers(left, right)),
         (false, false) => double(left).partial_cmp(&double(right)),
         (true, false) => compare_with_float(left, double(right)),
