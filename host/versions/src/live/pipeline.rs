@@ -131,7 +131,7 @@ impl<'a> Pipeline<'a> {
         applicable: Applicable,
         wanted: Wanted<'_>,
     ) -> Result<Policy, PolicyError> {
-        let refusals = Refusals::of(self, files);
+        let refusals = Refusals::of(self.catalog, self.spec.title(), &self.identity(), files);
         refusals.check(applicable)?;
         self.verify(files)?;
         let parts = self.compile(files, active, &refusals, wanted)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use backstop_engine::{CompilerError, PolicyDigest};
 use sha2::{Digest, Sha256};
 
-use super::pipeline::Pipeline;
+use crate::catalog::Catalog;
 use crate::error::PolicyError;
 use crate::source::FetchedFile;
 use crate::store::{Mark, Store};
@@ -41,11 +41,17 @@ struct Keys {
 }
 
 impl<'a> Refusals<'a> {
-    pub(super) fn of(pipeline: &Pipeline<'a>, files: &[Arc<FetchedFile>]) -> Self {
+    /// `identity` is what the files are checked with.
+    pub(super) fn of(
+        catalog: &'a Catalog,
+        title: String,
+        identity: &str,
+        files: &[Arc<FetchedFile>],
+    ) -> Self {
         Self {
-            store: pipeline.catalog.refusals.as_ref(),
-            title: pipeline.spec.title(),
-            keys: Keys::of(pipeline, files),
+            store: catalog.refusals.as_ref(),
+            title,
+            keys: Keys::of(catalog, identity, files),
         }
     }
 
@@ -111,15 +117,15 @@ impl<'a> Refusals<'a> {
 }
 
 impl Keys {
-    fn of(pipeline: &Pipeline<'_>, files: &[Arc<FetchedFile>]) -> Self {
+    fn of(catalog: &Catalog, identity: &str, files: &[Arc<FetchedFile>]) -> Self {
         let mut compiler = DefaultHasher::new();
         env!("CARGO_PKG_VERSION").hash(&mut compiler);
-        pipeline.catalog.sandbox.compilation().hash(&mut compiler);
+        catalog.sandbox.compilation().hash(&mut compiler);
         let mut version = Sha256::new();
         for file in files {
             version.update(file.digest.as_bytes());
         }
-        version.update(pipeline.identity());
+        version.update(identity);
         version.update(compiler.finish().to_le_bytes());
         let mut keys = Self {
             version: hex::encode(version.finalize()),

@@ -7,10 +7,10 @@ use backstop_core::clock;
 use backstop_core::text::chain;
 use backstop_engine::Policy;
 
-use super::pipeline::{Check, Files, Pipeline};
+use super::pipeline::{Check, Pipeline};
 use super::policy::{FETCH_TIMEOUT, LivePolicy};
 use super::refusals::Applicable;
-use super::state::{State, StorePlace};
+use super::state::{InitialVersion, State, StorePlace};
 use super::version::{NewestSignatures, digests};
 use crate::catalog::Catalog;
 use crate::error::PolicyError;
@@ -19,14 +19,6 @@ use crate::store::PersistedState;
 
 /// The time limit for compiling at a start that has another version to use.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The version that a policy starts with.
-pub(super) struct InitialVersion {
-    pub(super) policy: Policy,
-    pub(super) files: Files,
-    /// Why it is not the version of the source, if it is not.
-    pub(super) instead: Option<PolicyError>,
-}
 
 impl LivePolicy {
     /// Loads the first version. If the source is unreachable or has no good version, it is the last good one of an earlier run, if that was stored. Blocks.

@@ -19,7 +19,6 @@ use backstop_core::lock::lock;
 use backstop_core::text::chain;
 use backstop_engine::{Policy, PolicyDigest};
 
-use super::startup::InitialVersion;
 use super::status::{Compiling, Status};
 use super::version::{
     NewestSignatures, Previous, RefusalKind, Refused, Restore, Restored, RollBackCost, Version,
@@ -70,6 +69,14 @@ struct Details {
     compiling: Option<Compiling>,
     /// For each part, when the newest version that was active was signed.
     newest_signatures: Vec<Option<Timestamp>>,
+}
+
+/// The version that a policy starts with.
+pub(super) struct InitialVersion {
+    pub(super) policy: Policy,
+    pub(super) files: Vec<Arc<FetchedFile>>,
+    /// Why it is not the version of the source, if it is not.
+    pub(super) instead: Option<PolicyError>,
 }
 
 impl State {

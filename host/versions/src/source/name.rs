@@ -37,6 +37,7 @@ pub enum Location {
 }
 
 const S3: &str = "an object of S3 such as s3://bucket/orders.wasm, which may be pinned with @sha256: and 64 hexadecimal digits";
+const OCI: &str = "an artifact such as oci://registry.example.com/policies/orders:1.2, which may be pinned with @sha256: and the digest of its manifest";
 const PIN: &str = "a pin of `@sha256:` and 64 hexadecimal digits, of which logs show the first twelve (`backstop policy inspect` shows all)";
 const SCHEME: &str = "a built-in policy, a path, s3://bucket/key or oci://registry/repository:tag";
 
@@ -58,7 +59,14 @@ impl Source {
             expected,
         };
         if let Some(reference) = name.strip_prefix("oci://") {
-            return oci::location(name, reference).map(Into::into);
+            if cfg!(not(feature = "oci")) {
+                return Err(SourceError::Unsupported {
+                    name: name.to_owned(),
+                    feature: "oci",
+                });
+            }
+            let artifact = oci::of_a_registry(reference).ok_or_else(|| wrong(OCI))?;
+            return Ok(Location::Registry(artifact).into());
         }
         let (plain, pin) = match name.rsplit_once('@') {
             Some((plain, digest)) if digest.starts_with("sha256:") => {

@@ -14,24 +14,13 @@ mod trust;
 
 pub use oci_spec::distribution::Reference;
 
-use super::error::SourceError;
-use super::name::Location;
-
 pub use self::client::Registry;
 pub use self::error::RegistryError;
 use self::layout::is_digest;
 pub use self::layout::{Package, PackageError};
 
-/// The artifact with this reference, which names its registry: there is no default registry. `name` is that of the policy.
-pub(super) fn location(name: &str, reference: &str) -> Result<Location, SourceError> {
-    let found = of_a_registry(reference).map(Location::Registry);
-    found.ok_or_else(|| SourceError::Name {
-        name: name.to_owned(),
-        expected: "an artifact such as oci://registry.example.com/policies/orders:1.2, which may be pinned with @sha256: and the digest of its manifest",
-    })
-}
-
-fn of_a_registry(reference: &str) -> Option<Reference> {
+/// A reference that names its registry. There is no default registry.
+pub(super) fn of_a_registry(reference: &str) -> Option<Reference> {
     let (registry, _) = reference.split_once('/')?;
     if !registry.contains(['.', ':']) && registry != "localhost" {
         return None;

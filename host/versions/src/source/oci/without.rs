@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-use super::error::SourceError;
-use super::name::Location;
-
 /// Why a request to a registry fails: never, since this build sends none.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RegistryError {}
@@ -26,10 +23,7 @@ impl fmt::Display for Reference {
     }
 }
 
-/// No artifact, since this build can't fetch one.
-pub(super) fn location(name: &str, _: &str) -> Result<Location, SourceError> {
-    Err(SourceError::Unsupported {
-        name: name.to_owned(),
-        feature: "oci",
-    })
+/// None, since this build can't fetch an artifact.
+pub(super) fn of_a_registry(_: &str) -> Option<Reference> {
+    None
 }
