@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use backstop::internal::admin::paths;
+use backstop_host::admin::paths;
 use backstop_tests::backstop::Running;
 use backstop_tests::documents::document;
 use serde_json::{Value, json};

@@ -5,13 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::Summary;
-use backstop::decision::Bounds;
-use backstop::failure::Error;
-use backstop::handler::{Handler, function};
-use backstop::internal::consumer::{self, Consumer, Options};
-use backstop::queue::{Connections, Message};
+use backstop_core::decision::Bounds;
+use backstop_core::failure::Error;
 use backstop_decider::Decider;
+use backstop_handlers::{Handler, function};
+use backstop_host::consumer::{self, Consumer, Options, Summary};
+use backstop_queue::{Connections, Message};
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::backstop::Running;
 use backstop_tests::emulator::fauxqs;

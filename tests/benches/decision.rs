@@ -5,10 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::failure::Failure;
-use backstop::queue::{Queue, VisibilityTimeout};
+use backstop_core::failure::Failure;
 use backstop_engine::{Limits, Payload, Sandbox};
-use backstop_queue::Sqs;
+use backstop_queue::{Queue, Sqs, VisibilityTimeout};
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::emulator::fauxqs;
 use divan::{Bencher, black_box};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use backstop::decision::Bounds;
+use backstop_core::decision::Bounds;
 use backstop_decider::Decider;
 use backstop_engine::{Compiler, Limits, Sandbox, builtin};
 use backstop_tests::backstop::{Running, command, program};

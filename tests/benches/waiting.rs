@@ -8,20 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use backstop::HoldMode;
-use backstop::decision::{Bounds, Reach};
-use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
-use backstop::handler::{Handler, function};
-use backstop::internal::consumer::{Consumer, Options, Ready};
-use backstop::queue::{
-    BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
-    VisibilityTimeout,
-};
 use backstop_core::clock;
-use backstop_decider::Decider;
-use backstop_decider::Journey;
+use backstop_core::decision::{Bounds, Reach};
+use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp, random};
+use backstop_decider::{Decider, Journey};
 use backstop_engine::Payload;
-use backstop_queue::ordinary_message;
+use backstop_handlers::{Handler, function};
+use backstop_host::consumer::{Consumer, Options, Ready};
+use backstop_queue::{
+    BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
+    VisibilityTimeout, ordinary_message,
+};
+use backstop_settle::hold::HoldMode;
 use backstop_settle::waiting::{Filter, Wake};
 use backstop_tests::policies::builtin;
 use backstop_tests::process::resident_memory;
@@ -41,7 +39,7 @@ const HANDLE: usize = 308;
 
 fn main() -> ExitCode {
     // Compiles in a child process, as the `backstop` command does.
-    backstop::compiler_process().unwrap_or_else(measure)
+    backstop_engine::compiler_process().unwrap_or_else(measure)
 }
 
 fn measure() -> ExitCode {

@@ -4,10 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use backstop::HoldMode;
-use backstop::decision::{Action, Verdict};
-use backstop::failure::{Error, Milliseconds};
-use backstop::queue::{Message, Outgoing};
+use backstop_core::decision::{Action, Verdict};
+use backstop_core::failure::{Error, Milliseconds};
+use backstop_queue::{Message, Outgoing};
+use backstop_settle::hold::HoldMode;
 
 use crate::hold_world::World;
 

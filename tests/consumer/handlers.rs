@@ -360,8 +360,7 @@ async fn a_decision_record_contains_everything_that_the_decision_was_made_from()
     let [record] = &read_records(&records)[..] else {
         panic!("one record")
     };
-    let parsed: ::backstop::record::DecisionRecord =
-        serde_json::from_value(record.clone()).unwrap();
+    let parsed: backstop_records::DecisionRecord = serde_json::from_value(record.clone()).unwrap();
     assert_eq!(
         (
             parsed.policy[0].name.as_str(),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::queue::{Message, Queue, VisibilityTimeout};
+use backstop_queue::{Message, Queue, VisibilityTimeout};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use backstop::HoldMode;
-use backstop::decision::{Bounds, Hold};
-use backstop::failure::Milliseconds;
-use backstop::internal::consumer::Options;
-use backstop::queue::{
+use backstop_core::decision::{Bounds, Hold};
+use backstop_core::failure::Milliseconds;
+use backstop_host::consumer::Options;
+use backstop_queue::envelope::ENVELOPE;
+use backstop_queue::{
     LocalQueue, LocalSettings, Message, Outgoing, Queue, QueueError, VisibilityTimeout,
 };
-use backstop_queue::envelope::ENVELOPE;
+use backstop_settle::hold::HoldMode;
 use tokio::time::sleep;
 
 use crate::hold_world::{HOUR, Host, World, full, numbered};
@@ -186,7 +186,7 @@ async fn both_holds_on_one_queue_decide_as_one() {
     for record in &decisions {
         assert_eq!(
             record.failure.random,
-            backstop::failure::random(&record.failure.message_id, record.failure.attempt)
+            backstop_core::failure::random(&record.failure.message_id, record.failure.attempt)
         );
     }
     drop(decisions);
@@ -241,7 +241,7 @@ async fn a_message_that_sqs_redrives_keeps_its_envelope_and_its_attempts_go_on()
     }
     assert_eq!(seen.len(), 4);
     let decisions = world.decisions.0.lock().unwrap();
-    let minutes = |record: &backstop::record::DecisionRecord| {
+    let minutes = |record: &backstop_records::DecisionRecord| {
         record.failure.previous_delay.map(|it| it.0 / 60_000)
     };
     let previous: Vec<_> = decisions.iter().map(minutes).collect();

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use backstop::HoldMode;
-use backstop::queue::{Attribute, Outgoing, Queue};
 use backstop_queue::envelope::ENVELOPE;
+use backstop_queue::{Attribute, Outgoing, Queue};
+use backstop_settle::hold::HoldMode;
 use tokio::time::sleep;
 
 use crate::hold_world::{HOUR, World, numbered};

@@ -5,19 +5,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::decision::{Action, Bounds, Hold};
-use backstop::failure::{Error, Timestamp};
-use backstop::handler::{Handler, function};
-use backstop::internal::consumer::{self, Consumer, Options, Ready};
-use backstop::queue::{
-    Attribute, BatchResult, Connections, Description, LocalQueue, LocalSettings, Message, Outgoing,
-    Queue, QueueError, ReceiptHandle, VisibilityTimeout,
-};
-use backstop::{HoldMode, Summary};
+use backstop_core::decision::{Action, Bounds, Hold};
+use backstop_core::failure::{Error, Timestamp};
 use backstop_decider::Decider;
-use backstop_queue::BATCH_ENTRIES;
+use backstop_handlers::{Handler, function};
+use backstop_host::consumer::{self, Consumer, Options, Ready, Summary};
 use backstop_queue::envelope::EnvelopeKeys;
+use backstop_queue::{
+    Attribute, BATCH_ENTRIES, BatchResult, Connections, Description, LocalQueue, LocalSettings,
+    Message, Outgoing, Queue, QueueError, ReceiptHandle, VisibilityTimeout,
+};
 use backstop_records::Observer;
+use backstop_settle::hold::HoldMode;
 use backstop_settle::waiting::Waiting;
 use backstop_tests::policies::builtin;
 use backstop_versions::LivePolicy;

@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use backstop::HoldMode;
-use backstop::decision::{Action, Bounds, Decision, Hold};
-use backstop::failure::Milliseconds;
-use backstop::handler::function;
-use backstop::internal::consumer::{self, Options};
-use backstop::queue::{
-    Attribute, Connections, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
-};
+use backstop_core::decision::{Action, Bounds, Decision, Hold};
+use backstop_core::failure::Milliseconds;
 use backstop_decider::Decider;
-use backstop_queue::BATCH_BYTES;
+use backstop_handlers::function;
+use backstop_host::consumer::{self, Options};
 use backstop_queue::envelope::ENVELOPE;
+use backstop_queue::{
+    Attribute, BATCH_BYTES, Connections, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
+};
+use backstop_settle::hold::HoldMode;
 use backstop_tests::policies::builtin;
 use tokio::time::{Instant, sleep};
 

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::decision::{Action, Bounds, DecidedBy};
-use backstop::failure::Milliseconds;
-use backstop::internal::consumer::Options;
-use backstop::queue::{Outgoing, Queue, VisibilityTimeout};
-use backstop::record::DecisionRecord;
+use backstop_core::decision::{Action, Bounds, DecidedBy};
+use backstop_core::failure::Milliseconds;
 use backstop_engine::{Limits, Sandbox};
+use backstop_host::consumer::Options;
+use backstop_queue::{Outgoing, Queue, VisibilityTimeout};
+use backstop_records::DecisionRecord;
 use tokio::time::{Instant, sleep};
 
 use crate::trial::{Trial, unavailable};
@@ -236,7 +236,7 @@ async fn the_same_failure_gets_the_same_decision_again() {
         );
         assert_eq!(
             record.failure.random,
-            backstop::failure::random(&record.failure.message_id, record.failure.attempt)
+            backstop_core::failure::random(&record.failure.message_id, record.failure.attempt)
         );
     }
 }

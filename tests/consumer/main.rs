@@ -1,5 +1,6 @@
 //! The consumer of a queue: start, handlers, decisions, shadow policies, faults and the end of the process.
 
+mod breaker;
 mod clocks;
 mod consumer;
 mod elsewhere;

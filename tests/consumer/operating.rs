@@ -1,6 +1,6 @@
 //! An operator's hand on a running host: a pause that survives a restart, limits that change, a stop that takes no message along.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_tests::aws::Queues;
@@ -11,6 +11,7 @@ use backstop_tests::exposition::Scrape;
 use backstop_tests::worker::{Worker, numbered};
 use rustix::process::Signal;
 use serde_json::Value;
+use tokio::time::Instant;
 
 /// A host with a cache of its own, and the commands for it.
 struct Host {

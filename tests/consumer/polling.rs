@@ -4,16 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::Summary;
-use backstop::decision::Bounds;
-use backstop::handler::{Handler, function};
-use backstop::internal::consumer::{self, Consumer, Options, Ready, Stats};
-use backstop::queue::{
-    BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
-    ReceiptHandle, VisibilityTimeout,
-};
+use backstop_core::decision::Bounds;
 use backstop_decider::Decider;
-use backstop_queue::BATCH_ENTRIES;
+use backstop_handlers::{Handler, function};
+use backstop_host::consumer::{self, Consumer, Options, Ready, Stats, Summary};
+use backstop_queue::{
+    BATCH_ENTRIES, BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue,
+    QueueError, ReceiptHandle, VisibilityTimeout,
+};
 use backstop_tests::policies::builtin;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};

@@ -10,11 +10,10 @@ use std::time::Duration;
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
-use backstop::queue::{
-    Attribute, LocalQueue, LocalSettings, Message, Outgoing, Queue, ReceiptHandle,
-    VisibilityTimeout,
+use backstop_queue::{
+    Attribute, BATCH_BYTES, LocalQueue, LocalSettings, Message, Outgoing, Queue, ReceiptHandle,
+    Sqs, VisibilityTimeout,
 };
-use backstop_queue::{BATCH_BYTES, Sqs};
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::emulator;
 use tokio::net::TcpListener;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::HoldMode;
-use backstop::failure::Milliseconds;
-use backstop::queue::Outgoing;
+use backstop_core::failure::Milliseconds;
 use backstop_engine::{Limits, Sandbox};
+use backstop_queue::Outgoing;
+use backstop_settle::hold::HoldMode;
 use backstop_settle::waiting::{Reconsider, Today};
 use backstop_tests::policies::Rule;
 use backstop_versions::{LivePolicy, Reload, Source};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use backstop::HoldMode;
-use backstop::decision::Hold;
-use backstop::failure::Milliseconds;
-use backstop::queue::{Outgoing, Queue, QueueError};
+use backstop_core::decision::Hold;
+use backstop_core::failure::Milliseconds;
+use backstop_queue::{Outgoing, Queue, QueueError};
+use backstop_settle::hold::HoldMode;
 use backstop_settle::waiting::{Earlier, Filter, Reconsider, Reconsidered, Taken, Today};
 use tokio::time::sleep;
 

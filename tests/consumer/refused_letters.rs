@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::Summary;
-use backstop::failure::Error;
-use backstop::handler::{Handler, function};
-use backstop::queue::{
+use backstop_core::failure::Error;
+use backstop_handlers::{Handler, function};
+use backstop_host::consumer::Summary;
+use backstop_queue::{
     BatchResult, Description, LocalQueue, Message, Outgoing, Queue, QueueError, ReceiptHandle,
     VisibilityTimeout,
 };

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use backstop::queue::Queue;
 use backstop_decider::shadow::SETTLE_TIMEOUT;
+use backstop_queue::Queue;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, read_records, run as backstop, serve, text};
 use backstop_tests::emulator::ministack;

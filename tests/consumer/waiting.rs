@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::HoldMode;
-use backstop::decision::Hold;
-use backstop::failure::{Milliseconds, Timestamp};
-use backstop::queue::{Message, Queue, QueueError};
+use backstop_core::decision::Hold;
+use backstop_core::failure::{Milliseconds, Timestamp};
+use backstop_queue::{Message, Queue, QueueError};
+use backstop_settle::hold::HoldMode;
 use backstop_settle::waiting::{Filter, QueueReport, Waiting, Wake};
 use tokio::time::sleep;
 

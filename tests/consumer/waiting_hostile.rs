@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use backstop::HoldMode;
-use backstop::queue::{Attribute, Message, Outgoing};
 use backstop_queue::envelope::ENVELOPE;
+use backstop_queue::{Attribute, Message, Outgoing};
+use backstop_settle::hold::HoldMode;
 use backstop_settle::waiting::{Filter, Reconsider, Wake};
 use tokio::time::sleep;
 

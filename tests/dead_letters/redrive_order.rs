@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop::CancellationToken;
-use backstop::queue::{
-    BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
-    ReceiptHandle, VisibilityTimeout,
-};
 use backstop_core::failure::Timestamp;
 use backstop_dead_letters::redrive::{
     Activity, Outcome, Phase, Plan, Ramp, Runs, Setup, Summary, To, run,
 };
 use backstop_dead_letters::{Attempts, Filters};
+use backstop_queue::{
+    BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
+    ReceiptHandle, VisibilityTimeout,
+};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 /// A queue that delivers the newest letters first.
 #[derive(Debug)]
@@ -183,7 +183,11 @@ async fn letters_behind_hundreds_that_arrived_later_are_moved() {
         world.put(800).await;
     };
     let (summary, ()) = tokio::join!(world.run(), later);
-    let counts = (summary.counts.moved, summary.missing, summary.outcome);
+    let counts = (
+        summary.counts.moved,
+        summary.ended.missing,
+        summary.ended.outcome,
+    );
     assert_eq!(counts, (60, Some(0), Outcome::Done), "{summary:?}");
     assert_eq!(world.connections.local.named("orders").len(), 60);
     assert_eq!(world.letters.queue.len(), 800);
@@ -212,5 +216,5 @@ async fn letters_that_are_gone_end_a_run_although_the_queue_grows() {
         summary.unwrap()
     };
     let (summary, ()) = tokio::join!(run, others);
-    assert_eq!((summary.counts.moved, summary.missing), (57, Some(3)));
+    assert_eq!((summary.counts.moved, summary.ended.missing), (57, Some(3)));
 }

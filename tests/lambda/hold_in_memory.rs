@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use backstop::HoldMode;
-use backstop::failure::Error;
-use backstop::internal::lambda::BatchError;
-use backstop::queue::{Message, Queue, ReceiptHandle};
+use backstop_core::failure::Error;
+use backstop_host::lambda::BatchError;
 use backstop_queue::envelope::ENVELOPE;
+use backstop_queue::{Message, Queue, ReceiptHandle};
+use backstop_settle::hold::HoldMode;
 use backstop_tests::retries::event;
 use backstop_tests::retry_world::{Invocation, Plan, World};
 use serde_json::{Value, json};

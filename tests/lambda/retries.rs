@@ -7,16 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop::internal::lambda::{Batch, BatchError};
+use backstop_host::lambda::{Batch, BatchError, start};
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
-use backstop::failure::Timestamp;
-use backstop::internal::config::Config;
-use backstop::internal::lambda::start;
-use backstop::queue::{Connections, Queue, VisibilityTimeout};
 use backstop_core::clock;
+use backstop_core::failure::Timestamp;
 use backstop_engine::{Compiled, PolicyDigest};
-use backstop_queue::Sqs;
+use backstop_host::config::Config;
+use backstop_queue::{Connections, Queue, Sqs, VisibilityTimeout};
 use backstop_tests::aws::{self, Queues, config, text};
 use backstop_tests::backstop::program;
 use backstop_tests::emulator::{ministack, moto};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use backstop::HoldMode;
-use backstop::decision::Bounds;
-use backstop::failure::{Error, Milliseconds};
-use backstop::internal::config::DeadLetterQueues;
-use backstop::internal::lambda::BatchError;
-use backstop::queue::{Attribute, Outgoing, Queue};
+use backstop_core::decision::Bounds;
+use backstop_core::failure::{Error, Milliseconds};
+use backstop_host::config::DeadLetterQueues;
+use backstop_host::lambda::BatchError;
+use backstop_queue::{Attribute, Outgoing, Queue};
+use backstop_settle::hold::HoldMode;
 use backstop_tests::policies::waits;
 use backstop_tests::retries::{corpus, event, record};
 use backstop_tests::retry_world::{FUNCTION, Outcome, Plan, World};
@@ -37,8 +37,8 @@ fn fails_until(attempt: u64) -> Box<Outcome> {
 }
 
 /// The times of the invocations since `start`, in whole minutes.
-fn minutes(world: &World, start: backstop::failure::Timestamp) -> Vec<u64> {
-    let since = |at: backstop::failure::Timestamp| at.since(start).as_secs() / 60;
+fn minutes(world: &World, start: backstop_core::failure::Timestamp) -> Vec<u64> {
+    let since = |at: backstop_core::failure::Timestamp| at.since(start).as_secs() / 60;
     world
         .invocations()
         .iter()

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use backstop::failure::Failure;
+use backstop_core::failure::Failure;
 use backstop_engine::{Evaluation, Limits, Payload, Policy, Sandbox};
 use backstop_tests::preview_1::component;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::decision::{Action, ErrorClass, InvalidAnswer};
-use backstop::failure::{Failure, Milliseconds};
+use backstop_core::decision::{Action, ErrorClass, InvalidAnswer};
+use backstop_core::failure::{Failure, Milliseconds};
 use backstop_core::settings::Settings;
 use backstop_engine::{
     Component, ComponentError, EncodingError, Evaluation, EvaluationError, Limits, Part, Parts,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use backstop::failure::{Error, Failure};
+use backstop_core::failure::{Error, Failure};
 use backstop_engine::Payload;
 use backstop_tests::card_payments::{attempts, compiled};
 use proptest::prelude::*;

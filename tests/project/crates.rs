@@ -65,10 +65,10 @@ fn each_crate_has_no_more_dependencies_than_allowed() {
         ("backstop-engine", &[], 180),
         ("backstop-versions", none, 180),
         ("backstop", &[], 348),
-        ("backstop", none, 307),
+        ("backstop", none, 308),
         ("backstop-settle", &[], 280),
         ("backstop-handlers", &[], 193),
-        ("backstop", &["--features", "deliver,idempotency"], 349),
+        ("backstop", &["--features", "deliver,idempotency"], 350),
         ("backstop-dead-letters", &[], 190),
         ("backstop-lambda", &[], 366),
     ] {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 
-use backstop::internal::config::{Config, variables};
 use backstop_envelope::Envelope;
+use backstop_host::config::{Config, variables};
 use backstop_telemetry::{Kind, METRICS};
 use backstop_tests::backstop::{command, text};
 use backstop_tests::documents::{anchors, blocks, document, documents, names_in_tables, top};
@@ -38,6 +38,7 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
         &example["limits"]["compile"],
         &example["policies"],
         &example["queues"]["orders"],
+        &example["queues"]["orders"]["breaker"],
         &example["queues"]["orders"]["idempotency"],
         &example["queues"]["orders"]["idempotency"]["attributes"],
         &example["lambda"],

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use backstop::internal::config::{rows_of, schema};
+use backstop_host::config::{rows_of, schema};
 use backstop_tests::documents::{blocks, document, top};
 use serde_json::Value;
 
@@ -12,13 +12,14 @@ const CONFIGURATION: &str = "host/docs/configuration.md";
 const SCHEMA: &str = "host/docs/backstop.schema.json";
 
 /// Each section of the document with a table of keys, and the tables whose keys it has.
-const SECTIONS: [(&str, &[&str]); 7] = [
+const SECTIONS: [(&str, &[&str]); 8] = [
     ("## Top level", &["", "decisions"]),
     ("## `[limits]`", &["limits"]),
     ("### `limits.compile`", &["limits.compile"]),
     ("## `[policies]`", &["policies"]),
     ("## `[queues.NAME]`", &["queues.NAME"]),
     ("### Idempotency", &["queues.NAME.idempotency"]),
+    ("### Breaker", &["queues.NAME.breaker"]),
     ("## `[lambda]`", &["lambda"]),
 ];
 

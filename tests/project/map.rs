@@ -208,13 +208,9 @@ fn messages_that_are_values_are_explained_too() {
         "name the texts of a new kind here, and explain them"
     );
 
-    let warnings = of_type(
-        "host/backstop/src/consumer/startup/fault.rs",
-        "Warning",
-        "WARN",
-    );
+    let warnings = of_type("host/host/src/consumer/startup/fault.rs", "Warning", "WARN");
     assert!(warnings.len() >= 10, "{warnings:?}");
-    let too_few = document("host/backstop/src/service/descriptors.rs");
+    let too_few = document("host/host/src/service/descriptors.rs");
     let too_few = texts_of_errors(&too_few).map(|message| (message, "WARN"));
     let verdicts = ["dead-letter", "discard"].map(|it| (it.to_owned(), "WARN"));
     let explained = explained();

@@ -1,4 +1,4 @@
-//! The modules of a crate use each other in one direction, and those of `backstop` in the order of the map of the code.
+//! The modules of a crate use each other in one direction, and those of `host` in the order of the map of the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -150,12 +150,12 @@ fn listed(cell: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn no_module_of_backstop_uses_one_of_a_line_above() {
+fn no_module_of_host_uses_one_of_a_line_above() {
     let mut lines = BTreeMap::new();
     for (number, (_, cell)) in table("| modules of | in this line |").iter().enumerate() {
         lines.extend(listed(cell).map(|name| (name.to_owned(), number)));
     }
-    for (module, others) in uses("backstop") {
+    for (module, others) in uses("host") {
         let Some(name) = module.first() else { continue };
         let line = lines
             .get(name)
@@ -174,7 +174,7 @@ fn no_module_of_backstop_uses_one_of_a_line_above() {
 
 #[test]
 fn no_stage_of_a_message_uses_an_earlier_one() {
-    let uses = uses("backstop");
+    let uses = uses("host");
     for (folder, cell) in table("| stages of | in their order |") {
         let folder = listed(&folder).next().unwrap();
         let stages: Vec<_> = listed(&cell)

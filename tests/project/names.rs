@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::process::Command;
 
-use backstop::internal::config::Config;
 use backstop_core::policy::NAMES;
+use backstop_host::config::Config;
 use backstop_telemetry::METRICS;
 use backstop_tests::backstop::{program, text};
 use backstop_tests::documents::{blocks, document, documents, top};
@@ -302,7 +302,7 @@ fn every_list_of_the_built_in_policies_is_complete() {
         .map(|name| format!("host/cli/src/{name}.rs"));
     let others = [
         "examples/lambda/template.yaml",
-        "host/backstop/src/config/raw/queue.rs",
+        "host/host/src/config/raw/queue.rs",
         "host/docs/glossary.md",
     ]
     .map(str::to_owned);

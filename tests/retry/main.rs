@@ -1,5 +1,6 @@
 //! The retrier of programs: against services behind the fault proxy, with the AWS SDK's clients, and with the tools for queues.
 
+mod breaker;
 mod cancellation;
 mod client_errors;
 mod client_retries;

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use backstop::decision::{Action, Answer, ErrorClass};
-use backstop::failure::{Failure, Milliseconds};
-use backstop::internal::config::Cache;
+use backstop_core::decision::{Action, Answer, ErrorClass};
+use backstop_core::failure::{Failure, Milliseconds};
 use backstop_core::settings::Settings;
 use backstop_core::text::one_line;
 use backstop_engine::{Compiled, EvaluationError, Limits, Payload, Sandbox};
+use backstop_host::config::Cache;
 use backstop_policy::{Policy, Verdict, testing, whole_milliseconds};
 use backstop_versions::Source;
 use backstop_workbench::check;

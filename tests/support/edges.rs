@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
-use backstop::decision::{Action, Answer, ErrorClass, InvalidAnswer, LONGEST_DELAY};
-use backstop::failure::{Error, Failure, Milliseconds, Timestamp};
+use backstop_core::decision::{Action, Answer, ErrorClass, InvalidAnswer, LONGEST_DELAY};
+use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp};
 use backstop_engine::{EvaluationError, Payload};
 
 use crate::card_payments::{attempts, compiled};

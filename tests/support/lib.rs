@@ -33,9 +33,9 @@ pub mod worker;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ::backstop::decision::Reach;
-use ::backstop::failure::{Error, Failure, Milliseconds, Timestamp};
 use ::backstop_decider::Journey;
+use backstop_core::decision::Reach;
+use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp};
 use mimalloc::MiMalloc;
 use tokio::time::{Instant, sleep};
 

@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::internal::lambda::BatchResponse;
-use backstop::queue::{Message, Queue, VisibilityTimeout};
-use backstop_queue::{BATCH_ENTRIES, Sqs};
+use backstop_host::lambda::BatchResponse;
+use backstop_queue::{BATCH_ENTRIES, Message, Queue, Sqs, VisibilityTimeout};
 use tokio::process::Command;
 
 use crate::aws::{self, Queues};

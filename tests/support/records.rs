@@ -5,13 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::decision::{Bounds, Reach};
-use backstop::failure::{Error, Failure, Milliseconds, Timestamp, random};
-use backstop::internal::assembly::Assembly;
-use backstop::internal::config::Config;
-use backstop_decider::Decider;
-use backstop_decider::Journey;
+use backstop_core::decision::{Bounds, Reach};
+use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp, random};
+use backstop_decider::{Decider, Journey};
 use backstop_engine::Payload;
+use backstop_host::assembly::Assembly;
+use backstop_host::config::Config;
 use backstop_records::Recorder;
 
 /// The most attempts that the queues allow: this bound ends later ones.

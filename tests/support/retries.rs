@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use backstop::failure::Timestamp;
-use backstop::internal::lambda::{Batch, BatchMessage};
-use backstop::queue::{Attribute, Message};
+use backstop_core::failure::Timestamp;
+use backstop_host::lambda::{Batch, BatchMessage};
+use backstop_queue::{Attribute, Message};
 use serde_json::{Value, json};
 
 /// One record of the corpus (`tests/corpus/records.json`).

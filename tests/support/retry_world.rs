@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop::HoldMode;
-use backstop::decision::{Bounds, LONGEST_DELAY};
-use backstop::failure::{Error, Timestamp};
-use backstop::internal::config::{DeadLetterQueues, UNHINDERED_ATTEMPTS};
-use backstop::internal::lambda::{Allowed, RetryHandler, RetryHandlerOptions};
-use backstop::queue::{
-    Connections, LocalQueue, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
-};
+use backstop_core::decision::{Bounds, LONGEST_DELAY};
+use backstop_core::failure::{Error, Timestamp};
 use backstop_decider::Decider;
 use backstop_decider::shadow::{self, Shadow};
 use backstop_engine::{Limits, Sandbox};
 use backstop_functions::Functions;
+use backstop_host::config::{DeadLetterQueues, UNHINDERED_ATTEMPTS};
+use backstop_host::lambda::{Allowed, RetryHandler, RetryHandlerOptions};
+use backstop_queue::{
+    Connections, LocalQueue, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
+};
+use backstop_settle::hold::HoldMode;
 use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
 use serde_json::Value;
 use tokio::time::Instant;

@@ -4,8 +4,8 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::backstop::decision::Action;
-use ::backstop::failure::Milliseconds;
+use backstop_core::decision::Action;
+use backstop_core::failure::Milliseconds;
 use backstop_engine::{Limits, Sandbox};
 use backstop_tests::aws::{Queues, text};
 use backstop_tests::backstop::{read_records, serve};

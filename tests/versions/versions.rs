@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ::backstop::decision::Action;
-use ::backstop::failure::{Failure, Milliseconds};
 use ::backstop_workbench::scenario;
 use backstop_core::clock::now;
+use backstop_core::decision::Action;
+use backstop_core::failure::{Failure, Milliseconds};
 use backstop_engine::{Limits, Payload, PolicyDigest, Sandbox};
 use backstop_tests::policies::{AT_WORK, Rule, waits};
 use backstop_versions::{
@@ -209,8 +209,8 @@ fn decide(policy: &Arc<LivePolicy>, messages: usize) -> usize {
 
 /// Decides for messages with these ids and this body. Returns the number of fallback decisions.
 fn decide_on(policy: &Arc<LivePolicy>, ids: &[String], body: &str) -> usize {
-    use ::backstop::decision::{Bounds, DecidedBy};
     use ::backstop_decider::Decider;
+    use backstop_core::decision::{Bounds, DecidedBy};
     let decider = Decider::new("orders", Arc::clone(policy), Bounds::default());
     let payload = Arc::new(Payload::new(body));
     ids.iter()
@@ -290,8 +290,8 @@ fn a_version_that_is_rolled_back_while_its_source_is_read_is_not_activated_again
 
 #[test]
 fn discards_are_dead_lettered_if_the_operator_forbids_them() {
-    use ::backstop::decision::{Bounds, DecidedBy};
     use ::backstop_decider::Decider;
+    use backstop_core::decision::{Bounds, DecidedBy};
     let world = World::new();
     // A dead letter with a reason, changed to a discard.
     let discards = Rule {

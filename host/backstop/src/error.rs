@@ -24,15 +24,16 @@
 //! # }
 //! ```
 
-pub use crate::admin::{AdminError, TokenError};
-pub use crate::assembly::{AssemblyError, LoadError};
-pub use crate::config::ConfigError;
-pub use crate::consumer::{Fault, Faults};
-pub use crate::exporter::ExporterError;
-pub use crate::handler::HttpError;
-pub use crate::policy::{KeyError, PolicyError, SandboxError, SourceError, StoreError, WatchError};
-pub use crate::queue::{EntryError, QueueError};
-pub use crate::run::RunError;
-pub use crate::service::{QueueFault, StartError};
+pub use backstop_engine::SandboxError;
+pub use backstop_handlers::HttpError;
+pub use backstop_host::ExporterError;
+pub use backstop_host::admin::{AdminError, TokenError};
+pub use backstop_host::assembly::{AssemblyError, LoadError};
+pub use backstop_host::config::ConfigError;
+pub use backstop_host::consumer::{Fault, Faults};
+pub use backstop_host::run::RunError;
+pub use backstop_host::service::{QueueFault, StartError};
+pub use backstop_queue::{EntryError, QueueError};
 pub use backstop_records::RecordError;
 pub use backstop_versions::scenario::ScenarioError;
+pub use backstop_versions::{KeyError, PolicyError, SourceError, StoreError, WatchError};

@@ -42,4 +42,3 @@
 pub use backstop_handlers::{
     ContentType, Function, Handler, HttpError, HttpOptions, PANIC, TIMEOUT, function,
 };
-pub(crate) use backstop_handlers::{Exec, Http, Lambda};

@@ -102,41 +102,21 @@
 #[cfg(feature = "deliver")]
 pub use backstop_deliver as deliver;
 
-mod admin;
-mod assembly;
-mod builder;
-mod config;
-mod consumer;
-mod doctor;
 pub mod error;
-mod exporter;
 pub mod handler;
-mod http_server;
-#[cfg(feature = "idempotency")]
-mod idempotency;
-#[doc(hidden)]
-pub mod internal;
-mod lambda;
-mod policy;
 pub mod queue;
 pub mod record;
-mod run;
-mod service;
 
-pub(crate) use backstop_core::{clock, text};
+pub use backstop_core::idempotency::{OnMissingKey, OnUnknown};
 pub use backstop_core::{decision, failure};
-pub(crate) use backstop_decider::shadow;
-pub(crate) use backstop_settle::{hold, waiting};
-pub(crate) use backstop_telemetry as telemetry;
-
 pub use backstop_engine::compiler_process;
+pub use backstop_host::Backstop;
+pub use backstop_host::config::{ConfigError, RecordAttributes, RecordFormat};
+pub use backstop_host::consumer::Summary;
+pub use backstop_host::run::{RunError, Summaries};
+pub use backstop_host::service::StartError;
 pub use backstop_settle::hold::HoldMode;
-pub use builder::Backstop;
-pub use config::{ConfigError, OnMissingKey, OnUnknown, RecordAttributes, RecordFormat};
-pub use consumer::Summary;
 pub use failure::Error;
 pub use handler::Handler;
 pub use queue::{Connections, Message};
-pub use run::{RunError, Summaries};
-pub use service::StartError;
 pub use tokio_util::sync::CancellationToken;

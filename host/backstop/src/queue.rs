@@ -33,10 +33,3 @@ pub use backstop_queue::{
     LocalSettings, Meaning, Message, MessageEnvelope, Outgoing, Queue, QueueError, ReceiptHandle,
     Redrive, TrackedResult, VisibilityTimeout,
 };
-
-#[cfg(test)]
-pub(crate) use backstop_queue::ordinary_message;
-pub(crate) use backstop_queue::{
-    BATCH_BYTES, BATCH_ENTRIES, CREATE_IT, Caller, Callers, Count, LONGEST_VISIBILITY, Linger,
-    Requests, Retry, SubmitError, short_name,
-};

@@ -18,4 +18,3 @@
 pub use backstop_records::{
     Aspect, DecisionRecord, End, LogLine, PartName, ShadowOutcome, Shadowed, Skipped,
 };
-pub(crate) use backstop_records::{Observer, RecordError, Recorder};

@@ -2,14 +2,16 @@
 
 use std::process::ExitCode;
 
-use backstop::error::{AssemblyError, Faults, LoadError, QueueFault};
-use backstop::internal::admin::{ClientError, TokenError};
-use backstop::queue::{EntryError, QueueError};
-use backstop::{ConfigError, StartError};
 use backstop_core::text::{chain, harmless, one_line};
 use backstop_dead_letters::redrive::RedriveError;
 use backstop_deliver::OpenError;
 use backstop_engine::{CompileError, SandboxError};
+use backstop_host::admin::{ClientError, TokenError};
+use backstop_host::assembly::{AssemblyError, LoadError};
+use backstop_host::config::ConfigError;
+use backstop_host::consumer::Faults;
+use backstop_host::service::{QueueFault, StartError};
+use backstop_queue::{EntryError, QueueError};
 use backstop_versions::{
     BucketError, KeyError, PackageError, PolicyError, RegistryError, SignatureError, SigningError,
     SourceError, StoreError, WatchError,
@@ -20,95 +22,47 @@ use backstop_workbench::scenario::ScenarioError;
 use backstop_workbench::simulate::contention::contender::BaselineError;
 use backstop_workbench::{BuildError, NewError, ProjectError, ToolError};
 
-use crate::error::CommandError;
-use crate::exit::{Exit, Lines};
+use crate::error::{CommandError, Exit, Lines};
+use crate::hosts::NoHost;
 use crate::log;
 use crate::terminal::output::OutputError;
 use crate::terminal::style::RED;
 
 /// The errors of other crates that a command returns: the exit code of each, and whose line breaks its text can have.
 macro_rules! causes {
-    ($($error:ty => $exit:expr, $lines:ident;)*) => {$(
+    ($($exit:expr, $lines:ident: $($error:ty),+;)*) => {$($(
         impl From<$error> for CommandError {
             fn from(error: $error) -> Self {
                 let exit: fn(&$error) -> Exit = $exit;
-                Self::Cause {
+                Self {
                     exit: exit(&error),
                     lines: Lines::$lines,
                     error: Box::new(error),
                 }
             }
         }
-    )*};
+    )+)*};
 }
 
 causes! {
-    BaselineError => |_| Exit::Usage, Ours;
-    ClientError => of_client, Foreign;
-
-    ConfigError => |_| Exit::Config, Ours;
-    KeyError => |_| Exit::Config, Ours;
-    ReadError => |_| Exit::Config, Ours;
-    ScenarioError => |_| Exit::Config, Ours;
-    SigningError => |_| Exit::Config, Ours;
-    TokenError => |_| Exit::Config, Ours;
-
-    BuildError => |_| Exit::Policy, Ours;
-    CompileError => |_| Exit::Policy, Ours;
-    PackageError => |_| Exit::Policy, Ours;
-    PolicyError => of_policy, Ours;
-    ProjectError => |_| Exit::Policy, Ours;
-    SignatureError => |_| Exit::Policy, Foreign;
-    SourceError => of_source, Foreign;
-    ToolError => |_| Exit::Policy, Ours;
-
-    BucketError => of_bucket, Foreign;
-    OpenError => |_| Exit::Queue, Foreign;
-    RedriveError => of_redrive, Foreign;
-    RegistryError => of_registry, Foreign;
-    StartError => of_start, Ours;
-
-    ChartError => |_| Exit::Unexpected, Ours;
-    EntryError => |_| Exit::Unexpected, Foreign;
-    Faults => |_| Exit::Unexpected, Ours;
-    NewError => |_| Exit::Unexpected, Ours;
-    OutputError => |_| Exit::Unexpected, Ours;
-    QueueError => |_| Exit::Unexpected, Foreign;
-    SandboxError => |_| Exit::Unexpected, Ours;
-    StoreError => |_| Exit::Unexpected, Ours;
-    WatchError => |_| Exit::Unexpected, Ours;
-    csv::Error => |_| Exit::Unexpected, Ours;
-    notify::Error => |_| Exit::Unexpected, Ours;
-    quick_junit::SerializeError => |_| Exit::Unexpected, Ours;
-    serde_json::Error => |_| Exit::Unexpected, Foreign;
-    std::io::Error => |_| Exit::Unexpected, Ours;
-    tokio::task::JoinError => |_| Exit::Unexpected, Ours;
-}
-
-impl CommandError {
-    fn exit(&self) -> (Exit, Lines) {
-        match self {
-            Self::During { cause, .. } => cause.exit(),
-            Self::Cause { exit, lines, .. } => (*exit, *lines),
-            Self::Usage(_) => (Exit::Usage, Lines::Ours),
-            Self::Input { .. } => (Exit::Config, Lines::Ours),
-            Self::BrokenPolicy(_) | Self::InvalidSettings(_) | Self::RollbackRefused { .. } => {
-                (Exit::Policy, Lines::Foreign)
-            }
-            Self::NoHost(_) => (Exit::Queue, Lines::Ours),
-            Self::DeadLetters(_) | Self::DeliveryRefused { .. } => (Exit::Queue, Lines::Foreign),
-            Self::ProblemsFound { .. } | Self::WarningsFound { .. } => {
-                (Exit::ProblemsFound, Lines::Ours)
-            }
-            Self::TestsFailed { .. } => (Exit::TestsFailed, Lines::Ours),
-            Self::DecisionsDiffer { .. } | Self::NewlyBroken { .. } => {
-                (Exit::Differences, Lines::Ours)
-            }
-            Self::Undelivered { .. } | Self::NotMoved(_) => (Exit::Undelivered, Lines::Foreign),
-            Self::Interrupted(_) => (Exit::Interrupted, Lines::Ours),
-            Self::Failed(_) => (Exit::Unexpected, Lines::Ours),
-        }
-    }
+    |_| Exit::Usage, Ours: BaselineError;
+    of_client, Foreign: ClientError;
+    |_| Exit::Config, Ours: ConfigError, KeyError, ReadError, ScenarioError, SigningError,
+        TokenError;
+    |_| Exit::Policy, Ours: BuildError, CompileError, PackageError, ProjectError, ToolError;
+    of_policy, Ours: PolicyError;
+    |_| Exit::Policy, Foreign: SignatureError;
+    of_source, Foreign: SourceError;
+    of_bucket, Foreign: BucketError;
+    |_| Exit::Queue, Ours: NoHost;
+    |_| Exit::Queue, Foreign: OpenError;
+    of_redrive, Foreign: RedriveError;
+    of_registry, Foreign: RegistryError;
+    of_start, Ours: StartError;
+    |_| Exit::Unexpected, Ours: ChartError, Faults, NewError, OutputError, SandboxError, StoreError,
+        WatchError, csv::Error, notify::Error, quick_junit::SerializeError, std::io::Error,
+        tokio::task::JoinError;
+    |_| Exit::Unexpected, Foreign: EntryError, QueueError, serde_json::Error;
 }
 
 fn of_client(error: &ClientError) -> Exit {
@@ -214,14 +168,13 @@ fn of_registry(error: &RegistryError) -> Exit {
 
 /// Writes the error and all of its causes to stderr. Returns its exit code.
 pub(super) fn report(error: &CommandError) -> ExitCode {
-    let (exit, lines) = error.exit();
     let text = chain(error);
-    let text = match lines {
+    let text = match error.lines {
         Lines::Ours => harmless(&text),
         Lines::Foreign => one_line(&text),
     };
     log::write(&format!("{RED}error:{RED:#} {text}\n"));
-    exit.into()
+    error.exit.into()
 }
 
 #[cfg(test)]
@@ -236,9 +189,9 @@ mod tests {
         };
         let error: Result<()> = Err(unknown).context("can't sign odd").context("odd");
         let error = error.unwrap_err();
-        assert_eq!(error.exit().0, Exit::Policy);
+        assert_eq!(error.exit, Exit::Policy);
         assert!(chain(&error).starts_with("odd: can't sign odd: there is no built-in policy"));
         let other: Result<()> = Err(std::io::Error::other("full")).context("can't write");
-        assert_eq!(other.unwrap_err().exit().0, Exit::Unexpected);
+        assert_eq!(other.unwrap_err().exit, Exit::Unexpected);
     }
 }

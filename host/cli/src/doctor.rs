@@ -5,13 +5,13 @@ use std::sync::Arc;
 use clap::Parser;
 use clap::builder::Resettable;
 
-use backstop::internal::config::{Config, LambdaFlags};
-use backstop::internal::doctor::{Finding, Given, Severity, Workload, examine};
-use backstop::queue::Connections;
 use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
+use backstop_host::config::{Config, LambdaFlags};
+use backstop_host::doctor::{Finding, Given, Severity, Workload, examine};
+use backstop_queue::Connections;
 
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::forecast;
 use crate::hosts::default_config;
 use crate::key_flags::of_one_queue;
@@ -118,10 +118,10 @@ pub(super) async fn run(args: Args) -> Result<()> {
     };
     let (wrong, warnings) = (count(Severity::Wrong), count(Severity::Warning));
     if wrong > 0 {
-        return Err(CommandError::ProblemsFound {
-            wrong,
-            findings: findings.len(),
-        });
+        return Err(Exit::ProblemsFound.because(format!(
+            "{wrong} of {} findings are wrong: see above for what to change",
+            findings.len()
+        )));
     }
     if !json {
         println!(
@@ -131,10 +131,10 @@ pub(super) async fn run(args: Args) -> Result<()> {
         );
     }
     if strict && warnings > 0 {
-        return Err(CommandError::WarningsFound {
-            warnings,
-            findings: findings.len(),
-        });
+        return Err(Exit::ProblemsFound.because(format!(
+            "{warnings} of {} findings are warnings, which --strict does not allow: see above for what to change",
+            findings.len()
+        )));
     }
     Ok(())
 }

@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use backstop::internal::doctor::{Scope, Waits};
 use backstop_core::failure::{Error, Milliseconds};
 use backstop_engine::{Payload, Policy};
+use backstop_host::doctor::{Scope, Waits};
 use backstop_workbench::default_threads;
 use backstop_workbench::simulate::timetable::{HORIZON, Plan, Timetable, simulate};
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use backstop::internal::admin::{ClientError, Host, HostStatus, Token};
-use backstop::internal::config::{Cache, Config};
 use backstop_core::text::chain;
+use backstop_host::admin::{ClientError, Host, HostStatus, Token};
+use backstop_host::config::{Cache, Config};
 use clap::Parser;
 use futures_util::future::join_all;
 use serde::Serialize;
@@ -62,7 +62,7 @@ impl HostArgs {
         let serving = serving.filter(|(_, status)| serves(status, queue));
         let serving: Vec<_> = serving.map(|(host, _)| host.clone()).collect();
         if serving.is_empty() {
-            return Err(not_served(queue));
+            return Err(not_served(queue).into());
         }
         Ok(serving)
     }
@@ -83,9 +83,14 @@ pub(crate) fn serves(status: &HostStatus, queue: &str) -> bool {
     status.queues.iter().any(|it| it.queue == queue)
 }
 
+/// No running host was found, or none serves the queue.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NoHost(pub(crate) String);
+
 /// No host serves a queue.
-pub(crate) fn not_served(queue: &str) -> CommandError {
-    CommandError::NoHost(format!("no running host serves the queue `{queue}`"))
+pub(crate) fn not_served(queue: &str) -> NoHost {
+    NoHost(format!("no running host serves the queue `{queue}`"))
 }
 
 /// Prints the answer of each host as JSON, one object a line.
@@ -118,7 +123,7 @@ impl HostPlace {
             }
         }
         if hosts.is_empty() {
-            Err(none_in(&folder))
+            Err(none_in(&folder).into())
         } else {
             Ok(hosts)
         }
@@ -127,8 +132,8 @@ impl HostPlace {
     /// Like [`HostPlace::hosts`], but no host of this machine is fine too.
     pub(crate) fn running(&self, config: Option<&Path>) -> Result<Vec<Host>> {
         match self.hosts(config) {
-            Err(CommandError::NoHost(reason)) if self.is_this_machine() => {
-                tracing::debug!(reason, "no host is asked");
+            Err(CommandError { error, .. }) if self.is_this_machine() && error.is::<NoHost>() => {
+                tracing::debug!(%error, "no host is asked");
                 Ok(Vec::new())
             }
             found => found,
@@ -152,11 +157,9 @@ impl HostPlace {
             (Cache::User, Some(cache)) => Cache::parse(cache, Path::new("")),
             (configured, _) => configured,
         };
-        cache.folder().ok_or_else(|| {
-            CommandError::NoHost(
-                "hosts without a cache can't be found: name the cache folder of a host with --cache".to_owned(),
-            )
-        })
+        let unknown =
+            "hosts without a cache can't be found: name the cache folder of a host with --cache";
+        Ok(cache.folder().ok_or_else(|| NoHost(unknown.to_owned()))?)
     }
 }
 
@@ -187,7 +190,7 @@ pub(crate) fn each<'a, I, T>(
     if answers.is_empty()
         && let Some(last) = ended.pop()
     {
-        return Err(CommandError::NoHost(format!("{last}: no host is left")));
+        return Err(NoHost(format!("{last}: no host is left")).into());
     }
     for error in errors {
         tracing::warn!(error = chain(&error), "a host does not answer");
@@ -195,8 +198,8 @@ pub(crate) fn each<'a, I, T>(
     Ok(answers)
 }
 
-fn none_in(folder: &Path) -> CommandError {
-    CommandError::NoHost(format!(
+fn none_in(folder: &Path) -> NoHost {
+    NoHost(format!(
         "no running host uses the cache folder {}: if `backstop run` was started with another --cache, or with `cache` in its configuration, name that folder with --cache or the configuration with --config; a host on another machine is named by --admin",
         folder.display()
     ))

@@ -1,7 +1,7 @@
 //! The flags of `backstop run` that set keys of the configuration, made from the list of keys.
 
-use backstop::Backstop;
-use backstop::internal::config::{Flag, Key, keys};
+use backstop_host::Backstop;
+use backstop_host::config::{Flag, Key, keys};
 use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
@@ -39,16 +39,13 @@ const LAST: &str = "endpoint-url";
 /// The table whose flags have a heading of their own.
 const IDEMPOTENCY: &str = "queues.NAME.idempotency";
 
-/// The flags that were given, with their texts: those of idempotency, or all others.
+/// The flags that were given, with their texts.
 #[derive(Debug, Clone)]
-pub(crate) struct KeyFlags<const OF_IDEMPOTENCY: bool>(Vec<(&'static Key, Vec<String>)>);
+pub(crate) struct KeyFlags(Vec<(&'static Key, Vec<String>)>);
 
 /// The keys with flags, in the order of the help.
-fn flags(of_idempotency: bool) -> Vec<(&'static Key, Flag)> {
-    let all = keys().filter_map(|key| Some((key, key.flag?)));
-    let mut all: Vec<_> = all
-        .filter(|(key, _)| (key.table == IDEMPOTENCY) == of_idempotency)
-        .collect();
+fn flags() -> Vec<(&'static Key, Flag)> {
+    let mut all: Vec<_> = keys().filter_map(|key| Some((key, key.flag?))).collect();
     all.sort_by_key(|(_, flag)| {
         let first = FIRST.iter().position(|name| *name == flag.name);
         first.unwrap_or(FIRST.len() + usize::from(flag.name == LAST))
@@ -58,8 +55,7 @@ fn flags(of_idempotency: bool) -> Vec<(&'static Key, Flag)> {
 
 /// The flags of a queue that is configured by flags: a file has keys for them.
 pub(crate) fn of_one_queue() -> Vec<&'static str> {
-    let all = flags(false).into_iter().chain(flags(true));
-    let own = all.filter(|(_, flag)| !flag.overrides_file);
+    let own = flags().into_iter().filter(|(_, flag)| !flag.overrides_file);
     own.map(|(_, flag)| flag.name).collect()
 }
 
@@ -111,17 +107,15 @@ fn argument(key: &'static Key, flag: Flag) -> Arg {
     if let Some(variable) = flag.variable {
         argument = argument.env(variable);
     }
+    if key.table == IDEMPOTENCY {
+        argument = argument.help_heading("Work that is done once for each key");
+    }
     argument
 }
 
-impl<const OF_IDEMPOTENCY: bool> Args for KeyFlags<OF_IDEMPOTENCY> {
+impl Args for KeyFlags {
     fn augment_args(command: Command) -> Command {
-        let command = if OF_IDEMPOTENCY {
-            command.next_help_heading("Work that is done once for each key")
-        } else {
-            command
-        };
-        let flags = flags(OF_IDEMPOTENCY).into_iter();
+        let flags = flags().into_iter();
         command.args(flags.map(|(key, flag)| argument(key, flag)))
     }
 
@@ -130,9 +124,9 @@ impl<const OF_IDEMPOTENCY: bool> Args for KeyFlags<OF_IDEMPOTENCY> {
     }
 }
 
-impl<const OF_IDEMPOTENCY: bool> FromArgMatches for KeyFlags<OF_IDEMPOTENCY> {
+impl FromArgMatches for KeyFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let given = flags(OF_IDEMPOTENCY).into_iter().filter_map(|(key, flag)| {
+        let given = flags().into_iter().filter_map(|(key, flag)| {
             let texts = matches.get_many::<String>(flag.name)?;
             let texts = if flag.name == EXEC {
                 texts
@@ -152,7 +146,7 @@ impl<const OF_IDEMPOTENCY: bool> FromArgMatches for KeyFlags<OF_IDEMPOTENCY> {
     }
 }
 
-impl<const OF_IDEMPOTENCY: bool> KeyFlags<OF_IDEMPOTENCY> {
+impl KeyFlags {
     /// The text of a flag, by its name.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let mut given = self.0.iter();

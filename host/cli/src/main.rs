@@ -8,7 +8,6 @@ mod demo;
 mod dlq;
 mod doctor;
 mod error;
-mod exit;
 mod forecast;
 mod hosts;
 mod ids;
@@ -34,8 +33,7 @@ use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
 use backstop_versions::remove_marks;
-use error::{Context, Result};
-use exit::Exit;
+use error::{Context, Exit, Result};
 use log::LogFormat;
 
 /// Each message spends much of its processor time on allocating memory for requests and answers. This allocator takes fewer instructions than the C library's, and less time when threads free each other's memory.
@@ -51,7 +49,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
     version,
     max_term_width = 100,
     after_help = "Try `backstop demo` first: it needs no account and takes ten seconds.",
-    after_long_help = exit::HELP,
+    after_long_help = error::EXIT_CODES,
 )]
 struct Cli {
     #[command(subcommand)]

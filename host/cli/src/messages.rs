@@ -7,12 +7,10 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use backstop::internal::config::Config;
-use backstop::queue::{Connections, LocalQueue, Outgoing, Queue};
-use backstop_files::regular_file;
-use backstop_queue::BATCH_BYTES;
+use backstop_host::config::Config;
+use backstop_queue::{BATCH_BYTES, Connections, LocalQueue, Outgoing, Queue};
 
-use crate::error::{CommandError, Context, Result, unreadable};
+use crate::error::{Context, Exit, Result, open_input};
 
 /// Sends the lines of a file to the local queue, and stops the run once the queue is empty.
 pub(super) async fn fill(
@@ -26,27 +24,17 @@ pub(super) async fn fill(
         .first()
         .and_then(|queue| queue.url.strip_prefix("local:"));
     let Some(name) = local else {
-        return Err(CommandError::Usage(
-            "--messages fills only local queues: use --queue-url local:NAME".to_owned(),
-        ));
+        return Err(
+            Exit::Usage.because("--messages fills only local queues: use --queue-url local:NAME")
+        );
     };
     let queue = connections.local.named(name);
     let (filled, path) = (Arc::clone(&queue), file.to_owned());
     // On a thread that may block: a pipe may have no writer yet.
     let filling = tokio::task::spawn_blocking(move || {
-        let input: Box<dyn Read + Send> = if path == Path::new("-") {
-            Box::new(std::io::stdin())
-        } else {
-            Box::new(
-                regular_file::open_any(&path)
-                    .map_err(|error| {
-                        regular_file::advise_if_missing(error, || {
-                            "--messages expects a file with one message in each line, or - for standard input".to_owned()
-                        })
-                    })
-                    .map_err(unreadable("the messages", &path))?,
-            )
-        };
+        let expected =
+            "--messages expects a file with one message in each line, or - for standard input";
+        let input = open_input("the messages", &path, expected)?;
         Handle::current()
             .block_on(send_lines(&filled, input))
             .with_context(|| path.display().to_string())
@@ -99,7 +87,7 @@ fn line(input: &mut impl BufRead) -> Result<Option<String>> {
         line.pop_if(|end| *end == b'\r');
     }
     if line.len() > BATCH_BYTES || (!ended && read == limit) {
-        return Err(CommandError::Failed(format!(
+        return Err(Exit::Unexpected.because(format!(
             "longer than {BATCH_BYTES} bytes, the size limit of a message"
         )));
     }
@@ -110,7 +98,7 @@ fn line(input: &mut impl BufRead) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use backstop::queue::LocalSettings;
+    use backstop_queue::LocalSettings;
     use std::time::Duration;
 
     async fn filled(input: &str) -> Result<usize> {

@@ -8,16 +8,16 @@ use clap::{ArgGroup, Parser};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use backstop::Backstop;
-use backstop::ConfigError;
-use backstop::Summary;
-use backstop::internal::config::{Config, Destination, HandlerConfig};
-use backstop::internal::service::Service;
-use backstop::queue::Connections;
 use backstop_core::text::{chain, visible};
+use backstop_host::Backstop;
+use backstop_host::config::{Config, ConfigError, HandlerConfig};
+use backstop_host::consumer::Summary;
+use backstop_host::service::Service;
 use backstop_logging::BackgroundWriter;
+use backstop_queue::Connections;
+use backstop_records::Destination;
 
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::key_flags::{KeyFlags, of_one_queue};
 use crate::orphans::Guard;
 use crate::process::close_memory;
@@ -60,7 +60,7 @@ pub(super) struct Args {
     pub(super) queue_url: Option<String>,
 
     #[command(flatten)]
-    keys: KeyFlags<false>,
+    keys: KeyFlags,
 
     /// Fill a local queue with the lines of this file that are not blank, or - for standard input, and stop when it is empty
     #[arg(long, value_name = "FILE|-")]
@@ -69,10 +69,6 @@ pub(super) struct Args {
     /// Print the final counts as JSON, on standard output
     #[arg(long)]
     pub(super) json: bool,
-
-    // The last: its heading would apply to what follows.
-    #[command(flatten)]
-    idempotency: KeyFlags<true>,
 }
 
 /// The flags that a file excludes.
@@ -98,7 +94,8 @@ pub(super) async fn run(args: Args) -> Result<()> {
     log::log_panics();
     close_memory();
     // In advance: at the end, descriptors may be short.
-    let counts = args.json.then(counts_writer).transpose()?;
+    let counts = args.json.then(|| BackgroundWriter::to(stdout(), |_| {}));
+    let counts = counts.transpose().context("can't print the counts")?;
     let messages = args.messages.clone();
     let config = config_of(args)?;
     let signalled = stop_on_signal(STOPPING_CONSUMER)?;
@@ -157,22 +154,21 @@ pub(super) fn config_of(args: Args) -> Result<Config> {
     };
     let is_file = args.config.is_some();
     // Without one, the policy is the built-in default.
-    let host = args.keys.set(host, is_file).map_err(CommandError::Usage)?;
     let host = args
-        .idempotency
+        .keys
         .set(host, is_file)
-        .map_err(CommandError::Usage)?;
+        .map_err(|text| Exit::Usage.because(text))?;
     let config = host.into_config();
     let config = config.map_err(|error| {
         // The name of a policy in a flag is a mistake in the command line.
         if !is_file && matches!(error, ConfigError::Policy { .. }) {
-            CommandError::Usage(chain(&error))
+            Exit::Usage.because(chain(&error))
         } else {
             error.into()
         }
     })?;
     match &args.config {
-        Some(path) if config.queues.is_empty() => Err(CommandError::Usage(format!(
+        Some(path) if config.queues.is_empty() => Err(Exit::Usage.because(format!(
             "{} configures no queue: add a table such as [queues.orders]; [lambda] is for the Lambda retry handler",
             path.display()
         ))),
@@ -209,10 +205,6 @@ fn report(summaries: &[(String, Summary)], counts: Option<BackgroundWriter>) -> 
         );
     }
     Ok(())
-}
-
-fn counts_writer() -> Result<BackgroundWriter> {
-    BackgroundWriter::to(stdout(), |_| {}).context("can't print the counts")
 }
 
 /// Prints a line of JSON for each queue. A closed or stopped reader does not keep the process from ending; what can't be written gives the exit code, at the end.

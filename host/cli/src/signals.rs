@@ -11,8 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use backstop_versions::remove_marks;
 
-use crate::error::{Context, Result};
-use crate::exit::Exit;
+use crate::error::{Context, Exit, Result};
 use crate::log;
 
 /// Signals this soon after the first one are the same one.

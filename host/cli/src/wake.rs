@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use backstop::internal::admin::{Host, HostAnswer};
 use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
+use backstop_host::admin::{Host, HostAnswer};
 use backstop_settle::waiting::{Refusal, Woken};
 use clap::{ArgGroup, Parser};
 use serde_json::json;
@@ -55,8 +55,13 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["code", "class", "attempt", "id", "due_after"])]
     all: bool,
 
-    #[command(flatten)]
-    pace: PaceArgs,
+    /// The time over which the messages come, evenly; 0s for all at once
+    #[arg(long, value_name = "DURATION", value_parser = parse_wait, default_value = "1m")]
+    spread: Duration,
+
+    /// How many messages come each second (50/s), minute (/m) or hour (/h), instead of --spread
+    #[arg(long, value_name = "RATE", conflicts_with = "spread")]
+    rate: Option<Rate>,
 
     /// Only say how many messages would come
     #[arg(long)]
@@ -68,18 +73,6 @@ pub(crate) struct Args {
     /// Print the answer of each host as JSON, one object a line
     #[arg(long)]
     json: bool,
-}
-
-/// How fast messages come back.
-#[derive(Debug, Parser)]
-pub(crate) struct PaceArgs {
-    /// The time over which the messages come, evenly; 0s for all at once
-    #[arg(long, value_name = "DURATION", value_parser = parse_wait, default_value = "1m")]
-    pub(crate) spread: Duration,
-
-    /// How many messages come each second (50/s), minute (/m) or hour (/h), instead of --spread
-    #[arg(long, value_name = "RATE", conflicts_with = "spread")]
-    pub(crate) rate: Option<Rate>,
 }
 
 /// A host and what it did.
@@ -97,13 +90,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let body = joined(body, chosen.clone());
         each(&hosts, async |host| host.post(&["v1", "wake"], &body).await)
     };
-    let spread = match args.pace.rate {
+    let spread = match args.rate {
         Some(rate) => {
             let counted = wake(Milliseconds(0), true)?;
             let counted = counted.iter().map(|(_, answer)| &answer.result);
             rate.time_of(counted.map(|it| it.woken + it.resent).sum())
         }
-        None => Milliseconds::from_duration(args.pace.spread),
+        None => Milliseconds::from_duration(args.spread),
     };
     let answers = wake(spread, args.dry_run)?;
     if args.json {

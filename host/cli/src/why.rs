@@ -5,29 +5,27 @@ mod waiting;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use backstop::internal::admin::HostMessages;
-use backstop::internal::config::{Config, Destination};
-use backstop::record::DecisionRecord;
 use backstop_core::clock;
 use backstop_core::decision::{Action, DecidedBy};
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::settings::parse_pair;
 use backstop_core::text::one_line;
 use backstop_files::regular_file::described;
-use backstop_workbench::replay::{
-    Candidate, Life, Lines, NotComparable, RecordedAnswer, Step, Today,
-};
+use backstop_host::admin::HostMessages;
+use backstop_host::config::Config;
+use backstop_records::{DecisionRecord, Destination};
+use backstop_workbench::replay::{Candidate, Life, Lines, NotComparable, Step, Today};
 use clap::Parser;
-use serde::Serialize;
+use serde_json::json;
 
 use crate::dlq::runs;
-use crate::error::{CommandError, Result, unreadable};
-use crate::hosts::{HostPlace, default_config, each};
+use crate::error::{CommandError, Exit, Result, unreadable};
+use crate::hosts::{HostPlace, NoHost, default_config, each};
 use crate::ids::{Kind, elsewhere};
 use crate::policy::replay::candidates::{named, queues};
 use crate::policy::replay::size;
 use crate::terminal::style::{DIM, YELLOW};
-use crate::terminal::{Progress, println};
+use crate::terminal::{Progress, joined, println};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,15 +80,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What the records and the hosts know of a message.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Known {
-    #[serde(flatten)]
-    life: Life,
-    hosts: Vec<HostMessages>,
-}
-
 pub(crate) fn run(args: &Args) -> Result<()> {
     if Kind::of(&args.message) == Some(Kind::Run) && runs::show(&args.message, args.json)? {
         return Ok(());
@@ -110,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         host.get::<HostMessages>(&path, &[]).await
     });
     let hosts = match hosts {
-        Err(CommandError::NoHost(_)) => Vec::new(),
+        Err(error) if error.error.is::<NoHost>() => Vec::new(),
         answered => answered?,
     };
     let is_waiting = hosts.iter().any(|(_, it)| !it.messages.is_empty());
@@ -118,8 +107,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Err(nothing_found(args, &records, &life, hosts.len()));
     }
     if args.json {
-        let hosts = hosts.into_iter().map(|(_, messages)| messages).collect();
-        println!("{}", serde_json::to_value(Known { life, hosts })?);
+        let hosts: Vec<_> = hosts.iter().map(|(_, messages)| messages).collect();
+        println!("{}", joined(json!(life), json!({"hosts": hosts})));
         return Ok(());
     }
     let now = clock::now();
@@ -192,7 +181,7 @@ fn nothing_found(args: &Args, records: &[PathBuf], life: &Life, hosts: usize) ->
         text.push_str(&format!("; {at} names it and is {why}"));
     }
     text.push_str(&elsewhere(&args.message, &[Kind::Message]));
-    CommandError::Failed(text)
+    Exit::Unexpected.because(text)
 }
 
 fn print(life: &Life, is_waiting: bool, now: Timestamp) {
@@ -248,19 +237,16 @@ fn print(life: &Life, is_waiting: bool, now: Timestamp) {
 /// `transient: retry in 2s (visibility), by full-jitter (3f2a91c04d17) base=2s`
 fn decision(record: &DecisionRecord) -> String {
     let decision = &record.decision;
-    let verdict = decision.action.verdict();
     let made = match &decision.action {
         Action::Retry { delay } => {
             let (taken, hold) = (delay.whole_seconds(), decision.hold.as_str());
             if taken == *delay {
-                format!("{verdict} in {delay} ({hold})")
+                format!("retry in {delay} ({hold})")
             } else {
-                format!("{verdict} in {taken} ({hold}, {delay} in whole seconds)")
+                format!("retry in {taken} ({hold}, {delay} in whole seconds)")
             }
         }
-        Action::DeadLetter { reason } | Action::Discard { reason } => {
-            format!("{verdict}: {reason}")
-        }
+        action @ (Action::DeadLetter { .. } | Action::Discard { .. }) => action.to_string(),
     };
     let policy: Vec<_> = record
         .policy
@@ -303,17 +289,10 @@ fn notes(record: &DecisionRecord) -> Vec<String> {
 
 fn answer(today: &Today) -> String {
     match today {
-        Today::Answer(RecordedAnswer::Retry { class, delay }) => {
-            let delay = delay.map(|delay| format!(" in {delay}"));
-            format!("{class}: retry{}", delay.unwrap_or_default())
-        }
-        Today::Answer(RecordedAnswer::DeadLetter { class, reason }) => {
-            format!("{class}: dead-letter: {reason}")
-        }
-        Today::Answer(RecordedAnswer::Discard { class, reason }) => {
-            format!("{class}: discard: {reason}")
-        }
-        Today::Answer(RecordedAnswer::Broken { cause, .. }) => format!("the policy {cause}"),
+        Today::Answer(answer) => match answer.class() {
+            Some(class) => format!("{class}: {answer}"),
+            None => answer.to_string(),
+        },
         Today::Unknown(NotComparable::NotRecorded) => {
             "unknown: the policy reads parts of the payload that the record does not have"
                 .to_owned()

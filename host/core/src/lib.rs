@@ -3,6 +3,7 @@
 //! This crate runs no WebAssembly and does no I/O. [`clock`] is the only module that reads the machine's clocks.
 
 pub mod backoff;
+pub mod breaker;
 pub mod clock;
 pub mod decision;
 pub mod examples;
@@ -15,6 +16,7 @@ pub mod policy;
 pub mod rate;
 pub mod retry_after;
 pub mod settings;
+pub mod share;
 pub mod text;
 
 pub use decision::fallback;

@@ -1,8 +1,7 @@
 //! Which letters were in a queue when its reading began. A queue that grows faster than it is read would never be read to its end.
 
 use backstop_core::failure::Timestamp;
-use backstop_queue::Description;
-use backstop_queue::Message;
+use backstop_queue::{Description, Message};
 
 /// How far the clocks of this machine and of SQS may be apart, in milliseconds: AWS refuses requests that are signed more than 15 minutes before or after.
 const CLOCK_DIFFERENCE: i64 = 15 * 60 * 1_000;

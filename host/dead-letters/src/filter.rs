@@ -42,7 +42,7 @@ impl Pattern {
 }
 
 /// Which letters are chosen. Several values of one kind are alternatives; a letter has to fit every kind that has a value. Without any, every letter fits.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filters {
     /// Message ids, or original ids.
     pub ids: Option<HashSet<String>>,
@@ -73,17 +73,7 @@ pub struct Filters {
 impl Filters {
     /// Whether every letter fits.
     pub fn is_empty(&self) -> bool {
-        self.ids.is_none()
-            && self.origins.is_empty()
-            && self.policies.is_empty()
-            && self.fingerprints.is_empty()
-            && self.texts.is_empty()
-            && self.values.is_empty()
-            && self.since.is_none()
-            && self.until.is_none()
-            && [&self.reasons, &self.codes, &self.classes, &self.sources]
-                .iter()
-                .all(|patterns| patterns.is_empty())
+        *self == Self::default()
     }
 
     /// Whether no letter fits, since there are no ids among those that are meant.
@@ -100,21 +90,17 @@ impl Filters {
             && fits(&self.codes, letter.code())
             && fits(&self.classes, letter.class.as_deref())
             && self.fits_policy(letter)
-            && (self.origins.is_empty() || self.origins.contains(&letter.origin))
+            && one_of(&self.origins, |origin| *origin == letter.origin)
             && self.fits_source(letter)
             && self.since.is_none_or(|since| alive >= since)
             && self.until.is_none_or(|until| alive < until)
-            && (self.fingerprints.is_empty()
-                || self.fingerprints.contains(&letter.fingerprint().id()))
-            && (self.texts.is_empty()
-                || self
-                    .texts
-                    .iter()
-                    .any(|text| !text.is_empty() && contains(letter, text)))
-            && (self.values.is_empty()
-                || self.values.iter().any(|(pointer, expected)| {
-                    shown_at(body, pointer).is_some_and(|value| expected.matches(&value))
-                }))
+            && one_of(&self.fingerprints, |id| *id == letter.fingerprint().id())
+            && one_of(&self.texts, |text| {
+                !text.is_empty() && contains(letter, text)
+            })
+            && one_of(&self.values, |(pointer, expected)| {
+                shown_at(body, pointer).is_some_and(|value| expected.matches(&value))
+            })
     }
 
     fn fits_ids(&self, letter: &Letter) -> bool {
@@ -147,13 +133,18 @@ impl Filters {
             .filter_map(|(at, _)| arn.get(at + 1..));
         let is =
             |pattern: &Pattern| pattern.matches(arn) || ends.clone().any(|it| pattern.matches(it));
-        self.sources.is_empty() || self.sources.iter().any(is)
+        one_of(&self.sources, is)
     }
 }
 
 fn fits(patterns: &[Pattern], text: Option<&str>) -> bool {
     let text = text.unwrap_or_default();
-    patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(text))
+    one_of(patterns, |pattern| pattern.matches(text))
+}
+
+/// Whether one of the alternatives fits, or there are none.
+fn one_of<T>(alternatives: &[T], fits: impl FnMut(&T) -> bool) -> bool {
+    alternatives.is_empty() || alternatives.iter().any(fits)
 }
 
 fn contains(letter: &Letter, text: &str) -> bool {
@@ -172,33 +163,13 @@ pub enum IdsError {
     /// The file can't be read to its end.
     #[error("can't read the ids")]
     Io(#[from] std::io::Error),
-    /// A line is longer than that of any letter.
-    #[error("line {line}: it has more than {LINE_BYTES} bytes")]
+    /// A line has no id, or it is too long.
+    #[error("line {line}: {why}")]
     Line {
         /// Its number, from 1.
         line: u64,
-    },
-    /// An id is longer than any.
-    #[error("line {line}: expected an id of {LONGEST_ID} bytes at most")]
-    Long {
-        /// Its number, from 1.
-        line: u64,
-    },
-    /// All ids together are too long to be kept in memory.
-    #[error(
-        "line {line}: the ids up to here have more than {most} bytes, which is the most. Split the file"
-    )]
-    Many {
-        /// Its number, from 1.
-        line: u64,
-        /// The most bytes.
-        most: usize,
-    },
-    /// A line has no id.
-    #[error("line {line}: expected an id, or a JSON object with `id`")]
-    NoId {
-        /// Its number, from 1.
-        line: u64,
+        /// What is wrong with it.
+        why: String,
     },
 }
 
@@ -213,8 +184,9 @@ pub fn read_ids(mut input: impl BufRead, most: usize) -> Result<HashSet<String>,
         if read == 0 {
             break;
         }
+        let refused = |why: String| IdsError::Line { line: number, why };
         if u64::try_from(read).is_ok_and(|it| it >= LINE_BYTES) {
-            return Err(IdsError::Line { line: number });
+            return Err(refused(format!("it has more than {LINE_BYTES} bytes")));
         }
         let text = line.trim();
         let id = if text.starts_with('{') {
@@ -224,17 +196,26 @@ pub fn read_ids(mut input: impl BufRead, most: usize) -> Result<HashSet<String>,
         };
         match id {
             Some(id) if id.is_empty() => {}
-            Some(id) if id.len() > LONGEST_ID => return Err(IdsError::Long { line: number }),
+            Some(id) if id.len() > LONGEST_ID => {
+                return Err(refused(format!(
+                    "expected an id of {LONGEST_ID} bytes at most"
+                )));
+            }
             Some(id) => {
                 let size = id.len();
                 if ids.insert(id) {
                     bytes += size;
                 }
                 if bytes > most {
-                    return Err(IdsError::Many { line: number, most });
+                    return Err(refused(format!(
+                        "the ids up to here have more than {most} bytes, which is the most. Split the file"
+                    )));
                 }
             }
-            None => return Err(IdsError::NoId { line: number }),
+            None => {
+                let why = "expected an id, or a JSON object with `id`";
+                return Err(refused(why.to_owned()));
+            }
         }
     }
     Ok(ids)

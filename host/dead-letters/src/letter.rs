@@ -6,10 +6,9 @@ use std::str::FromStr;
 use backstop_core::failure::{Error, Milliseconds, Timestamp};
 use backstop_functions::InvocationRecord;
 use backstop_json::Object;
-use backstop_queue::Message;
-use backstop_queue::MessageEnvelope;
 use backstop_queue::dead_letter::DIED;
 use backstop_queue::envelope::ENVELOPE;
+use backstop_queue::{Message, MessageEnvelope};
 use serde::Serialize;
 
 use crate::fingerprint::Fingerprint;
@@ -172,12 +171,9 @@ impl Letter {
         });
         let has_status = self.error.as_ref().is_some_and(|it| it.status.is_some());
         self.says_status = has_status || status == Some(0);
-        self.attempt = self
-            .attribute("BackstopAttempt")
-            .and_then(|it| it.parse().ok());
-        self.source = self
-            .attribute("BackstopSource")
-            .map(|arn| Source::of_arn(&arn));
+        self.attempt = self.number("BackstopAttempt");
+        let source = self.attribute("BackstopSource");
+        self.source = source.map(|arn| Source::of_arn(&arn));
         self.remembered()
     }
 
@@ -186,10 +182,7 @@ impl Letter {
         if let Some(id) = self.attribute("BackstopMessageId") {
             self.original_id = id;
         }
-        self.first_sent = self
-            .attribute("BackstopFirstSent")
-            .and_then(|it| it.parse().ok())
-            .map(Timestamp);
+        self.first_sent = self.number("BackstopFirstSent").map(Timestamp);
         self
     }
 
@@ -295,7 +288,7 @@ fn restored_death(message: &Message) -> Option<Timestamp> {
 }
 
 /// The event in a destination record.
-fn payload(body: &str) -> Option<String> {
+pub(crate) fn payload(body: &str) -> Option<String> {
     let event = fields(body)?.get("requestPayload")?.get().to_owned();
     Some(event)
 }

@@ -15,7 +15,7 @@
 //! let filters = Filters { texts: vec!["order".to_owned()], ..Filters::default() };
 //! let mut found = Vec::new();
 //! let stop = CancellationToken::new();
-//! let seen = read(dead.clone(), ReadOptions::default(), &stop, |letter| {
+//! let seen = read(dead.clone(), ReadOptions::default(), &stop, async |letter| {
 //!     if filters.matches(&letter) {
 //!         found.push(letter.message.id);
 //!     }
@@ -41,7 +41,7 @@
 //! | `requests` | requests that are tried again |
 //! | `triage` | the failure of a letter, for another policy |
 //! | `archive` | letters in files, and back |
-//! | `last_line` | lines that were cut off when their process was killed |
+//! | `json_lines` | files of lines, also of those that were cut off when their process was killed |
 //! | [`redrive`] | letters back to where they come from |
 
 mod archive;
@@ -49,7 +49,7 @@ mod arrivals;
 mod filter;
 mod fingerprint;
 mod group;
-mod last_line;
+mod json_lines;
 mod letter;
 mod origin;
 mod reader;

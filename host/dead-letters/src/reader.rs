@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_queue::{BATCH_ENTRIES, SubmitError, short_name};
-use backstop_queue::{Description, Queue, QueueError, ReceiptHandle, VisibilityTimeout};
+use backstop_queue::{
+    BATCH_ENTRIES, Description, Queue, QueueError, ReceiptHandle, SubmitError, VisibilityTimeout,
+    short_name,
+};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -72,7 +74,7 @@ pub enum ReadError {
     Queue(#[from] QueueError),
     /// Reading the queue could move its messages away.
     #[error(
-        "{queue} has a redrive policy of its own, which moves a message to {target} after {receives} receives: reading counts as receiving, so it could move letters there. {hint}"
+        "{queue} has a redrive policy of its own, which moves a message to {target} after {receives} receives: reading counts as receiving, so it could move letters there. If that queue has the dead letters, name it instead; if this one has them, remove its redrive policy first"
     )]
     Redrive {
         /// The queue's name.
@@ -81,8 +83,6 @@ pub enum ReadError {
         target: String,
         /// The maximum receive count.
         receives: u32,
-        /// What to do.
-        hint: &'static str,
     },
 }
 
@@ -121,7 +121,6 @@ impl Reader {
                 queue: short_name(&description.arn).to_owned(),
                 target: short_name(&redrive.dead_letter_arn).to_owned(),
                 receives: redrive.max_receive_count.get(),
-                hint: "If that queue has the dead letters, name it instead; if this one has them, remove its redrive policy first",
             });
         }
         let about = description
@@ -363,21 +362,22 @@ pub async fn read(
     queue: Arc<dyn Queue>,
     options: ReadOptions,
     stop: &CancellationToken,
-    mut each: impl FnMut(Letter),
+    mut each: impl AsyncFnMut(Letter),
 ) -> Result<Seen, ReadError> {
     let mut reader = Reader::open(queue, options).await?;
-    let failure = loop {
+    let read = loop {
         match reader.next(stop).await {
-            Ok(letters) if letters.is_empty() => break None,
-            Ok(letters) => letters.into_iter().for_each(&mut each),
-            Err(error) => break Some(error),
+            Ok(letters) if letters.is_empty() => break Ok(()),
+            Ok(letters) => {
+                for letter in letters {
+                    each(letter).await;
+                }
+            }
+            Err(error) => break Err(error),
         }
     };
     let seen = reader.release().await;
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(seen),
-    }
+    read.map(|()| seen)
 }
 
 #[cfg(test)]

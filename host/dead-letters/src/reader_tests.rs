@@ -41,7 +41,7 @@ async fn everything_is_seen_once_and_visible_again() {
     ] {
         let mut bodies = Vec::new();
         let stop = CancellationToken::new();
-        let seen = read(queue.clone(), at_most(most), &stop, |letter| {
+        let seen = read(queue.clone(), at_most(most), &stop, async |letter| {
             bodies.push(letter.message.body);
         });
         let seen = seen.await.unwrap();
@@ -81,7 +81,9 @@ async fn reading_ends_before_the_first_letters_become_visible() {
 async fn a_stop_makes_visible_what_was_received() {
     let queue = queue_of(200, LocalSettings::default()).await;
     let stop = CancellationToken::new();
-    let seen = read(queue.clone(), at_most(1_000), &stop, |_| stop.cancel());
+    let seen = read(queue.clone(), at_most(1_000), &stop, async |_| {
+        stop.cancel()
+    });
     let seen = seen.await.unwrap();
     assert_eq!(seen.end, End::Stopped);
     assert!(seen.letters < 200, "{seen:?}");
@@ -98,7 +100,7 @@ async fn a_queue_that_could_move_letters_is_refused_or_left_in_time() {
     let stop = CancellationToken::new();
     let mut ends = Vec::new();
     for _ in 0..98 {
-        let seen = read(queue.clone(), at_most(100), &stop, |_| {})
+        let seen = read(queue.clone(), at_most(100), &stop, async |_| {})
             .await
             .unwrap();
         ends.push(seen.end);
@@ -225,7 +227,7 @@ proptest! {
         runtime.block_on(async {
             let queue = queue_of(letters, LocalSettings::default()).await;
             let stop = CancellationToken::new();
-            let seen = read(queue.clone(), at_most(most), &stop, |_| {}).await.unwrap();
+            let seen = read(queue.clone(), at_most(most), &stop, async |_| {}).await.unwrap();
             assert_eq!(seen.letters, letters.min(most));
             assert_eq!(queue.describe().await.unwrap().visible, Some(letters));
         });

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use backstop::failure::Timestamp;
-use backstop::internal::config::{Config, unknown_variables};
-use backstop::internal::lambda::{Batch, BatchResponse};
-use backstop::internal::lambda::{Started, compiled_folders, start};
-use backstop::queue::Connections;
 use backstop_core::clock;
-use backstop_logging::BackgroundWriter;
-use backstop_logging::{EscapedFields, EscapedJson};
+use backstop_core::failure::Timestamp;
+use backstop_host::config::{Config, unknown_variables};
+use backstop_host::lambda::{Batch, BatchResponse, Started, compiled_folders, start};
+use backstop_logging::{BackgroundWriter, EscapedFields, EscapedJson};
+use backstop_queue::Connections;
 use hyper::Uri;
 use lambda_runtime::{Diagnostic, LambdaEvent, Runtime, service_fn};
 use tokio::time::Instant;
@@ -22,7 +20,7 @@ use tokio::time::Instant;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    backstop::compiler_process().unwrap_or_else(handler)
+    backstop_engine::compiler_process().unwrap_or_else(handler)
 }
 
 fn handler() -> ExitCode {

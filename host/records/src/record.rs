@@ -84,7 +84,7 @@ pub trait Observer: Send + Sync {
 }
 
 backstop_core::names! {
-    /// How a call in a program ended without success.
+    /// How a call in a program ended without success. The names are the same in metrics, spans and decision records.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum End {
@@ -92,6 +92,10 @@ backstop_core::names! {
         DeadlineExceeded = "deadline-exceeded",
         /// The policy allowed a retry, but the retry budget did not.
         BudgetExhausted = "budget-exhausted",
+        /// The circuit breaker refused the attempt.
+        BreakerOpen = "breaker-open",
+        /// The attempt found no place in the bulkhead, and did not wait for one.
+        BulkheadFull = "bulkhead-full",
         /// The policy says that every further attempt would fail.
         Permanent = "permanent",
         /// The policy, or the retrier's own limit of attempts, allows no further attempt.

@@ -14,7 +14,9 @@ use backstop_core::settings::Settings;
 use backstop_records::Recorder;
 use backstop_time::{Clock, TokioClock};
 
+use crate::breaker::Breaker;
 use crate::budget::{Budget, BudgetSettings};
+use crate::bulkhead::Bulkhead;
 use crate::decider::{Decider, Native};
 use crate::event::Observer;
 use crate::into_policy::{Choice, IntoPolicy};
@@ -54,6 +56,8 @@ pub struct RetrierBuilder {
     options: CallOptions,
     budget: Option<Budget>,
     budget_of_profile: Option<BudgetName>,
+    breaker: Option<Breaker>,
+    bulkhead: Option<Bulkhead>,
     observers: Vec<Arc<dyn Observer>>,
     clock: Arc<dyn Clock>,
     seed: Option<u64>,
@@ -107,6 +111,8 @@ impl RetrierBuilder {
             options: CallOptions::default(),
             budget: None,
             budget_of_profile: None,
+            breaker: None,
+            bulkhead: None,
             observers: Vec::new(),
             clock: Arc::new(TokioClock),
             seed: None,
@@ -228,6 +234,20 @@ impl RetrierBuilder {
         self
     }
 
+    /// The circuit breaker, which it shares with every other retrier that has it. Each attempt asks it, also the first one of a call; one that is refused ends the call with [`RetryError::BreakerOpen`](crate::RetryError::BreakerOpen) at once.
+    #[must_use]
+    pub fn breaker(mut self, breaker: &Breaker) -> Self {
+        self.breaker = Some(breaker.clone());
+        self
+    }
+
+    /// The limit of attempts that are under way at once, which it shares with every other retrier that has it.
+    #[must_use]
+    pub fn bulkhead(mut self, bulkhead: &Bulkhead) -> Self {
+        self.bulkhead = Some(bulkhead.clone());
+        self
+    }
+
     /// Passes every event to this observer too.
     #[must_use]
     pub fn observe(mut self, observer: impl Observer + 'static) -> Self {
@@ -316,6 +336,8 @@ impl RetrierBuilder {
             longest_wait: self.max_delay.unwrap_or(Duration::MAX),
             options: self.options,
             budget,
+            breaker: self.breaker,
+            bulkhead: self.bulkhead,
             observers: self.observers,
             clock: self.clock,
             ids: Ids::seeded(seed),

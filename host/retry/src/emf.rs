@@ -35,7 +35,7 @@ const NAME_BYTES: usize = 250;
 /// | `Failures` | count | each failed attempt |
 /// | `Delay` | milliseconds | a failed attempt that is retried: the delay |
 /// | `Attempts` | count | the last attempt of a call: the attempts that were made |
-/// | `Succeeded`, `DeadlineExceeded`, `BudgetExhausted`, `Permanent`, `GaveUp` | count | the last attempt of a call: how it ended |
+/// | `Succeeded`, `DeadlineExceeded`, `BudgetExhausted`, `BreakerOpen`, `BulkheadFull`, `Permanent`, `GaveUp` | count | the last attempt of a call: how it ended |
 /// | `BudgetTokens` | none | an attempt that failed: what is left in the retry budget, if there is one |
 ///
 /// Further fields are for searches in the log: `attempt`, `id`, `code`, `class`, and the `level` (`INFO`, or `WARN` at an end without success) and `timestamp` by which Lambda filters. A call's id is no dimension, since each value of a dimension is a metric that costs.
@@ -132,6 +132,8 @@ const fn metric_of(end: End) -> &'static str {
     match end {
         End::DeadlineExceeded => "DeadlineExceeded",
         End::BudgetExhausted => "BudgetExhausted",
+        End::BreakerOpen => "BreakerOpen",
+        End::BulkheadFull => "BulkheadFull",
         End::Permanent => "Permanent",
         End::GaveUp => "GaveUp",
     }

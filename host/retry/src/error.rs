@@ -10,6 +10,7 @@ use backstop_core::text::Escaping;
 pub use backstop_records::End;
 
 use crate::describe::Describe;
+use crate::refusal::Refusal;
 
 /// Why a call ended without success. The function's own last error is inside: [`into_inner`](Self::into_inner).
 ///
@@ -37,6 +38,10 @@ pub enum RetryError<E> {
     DeadlineExceeded(Ended<E>),
     /// The policy allowed a retry, but the retry budget did not.
     BudgetExhausted(Ended<E>),
+    /// The [breaker](crate::breaker) refused the next attempt, or the first one: what is called is down.
+    BreakerOpen(Ended<E>),
+    /// The [bulkhead](crate::Bulkhead) had no place for the next attempt, or the first one, and the retrier does not wait for one.
+    BulkheadFull(Ended<E>),
     /// The policy says that every further attempt would fail.
     Permanent(Ended<E>),
     /// The policy, or the retrier's own limit of attempts, allows no further attempt.
@@ -71,6 +76,7 @@ pub(crate) struct State<E> {
     pub(crate) as_error: AsError<E>,
     pub(crate) description: Option<Error>,
     pub(crate) decision: Option<Decision>,
+    pub(crate) refusal: Option<Refusal>,
     pub(crate) time_left: Option<Duration>,
 }
 
@@ -104,6 +110,16 @@ impl<E> Ended<E> {
     pub fn time_left(&self) -> Option<Duration> {
         self.0.time_left
     }
+
+    /// The name of the breaker or the bulkhead that refused the attempt. `None` for other ends.
+    pub fn refused_by(&self) -> Option<&str> {
+        self.0.refusal.as_ref().map(|refusal| &*refusal.by)
+    }
+
+    /// The time from the end of the call until the next probe of the breaker that refused the attempt. `None` for other ends, and for a breaker that already lets a few attempts through.
+    pub fn next_probe(&self) -> Option<Duration> {
+        self.0.refusal.as_ref()?.next_probe
+    }
 }
 
 impl<E> RetryError<E> {
@@ -112,16 +128,20 @@ impl<E> RetryError<E> {
         match end {
             End::DeadlineExceeded => Self::DeadlineExceeded(ended),
             End::BudgetExhausted => Self::BudgetExhausted(ended),
+            End::BreakerOpen => Self::BreakerOpen(ended),
+            End::BulkheadFull => Self::BulkheadFull(ended),
             End::Permanent => Self::Permanent(ended),
             End::GaveUp => Self::GaveUp(ended),
         }
     }
 
-    /// Which of the four it is.
+    /// Which of them it is.
     pub fn end(&self) -> End {
         match self {
             Self::DeadlineExceeded(_) => End::DeadlineExceeded,
             Self::BudgetExhausted(_) => End::BudgetExhausted,
+            Self::BreakerOpen(_) => End::BreakerOpen,
+            Self::BulkheadFull(_) => End::BulkheadFull,
             Self::Permanent(_) => End::Permanent,
             Self::GaveUp(_) => End::GaveUp,
         }
@@ -132,6 +152,8 @@ impl<E> RetryError<E> {
         match self {
             Self::DeadlineExceeded(ended)
             | Self::BudgetExhausted(ended)
+            | Self::BreakerOpen(ended)
+            | Self::BulkheadFull(ended)
             | Self::Permanent(ended)
             | Self::GaveUp(ended) => ended,
         }
@@ -152,6 +174,8 @@ impl<E> RetryError<E> {
         match self {
             Self::DeadlineExceeded(ended)
             | Self::BudgetExhausted(ended)
+            | Self::BreakerOpen(ended)
+            | Self::BulkheadFull(ended)
             | Self::Permanent(ended)
             | Self::GaveUp(ended) => ended.into_inner(),
         }
@@ -196,6 +220,25 @@ impl<E> fmt::Display for RetryError<E> {
             Self::BudgetExhausted(_) => {
                 write!(f, "the retry budget is exhausted after {counted}")?;
             }
+            Self::BreakerOpen(ended) => {
+                write!(
+                    f,
+                    "the breaker `{}` ",
+                    OneLine(ended.refused_by().unwrap_or_default())
+                )?;
+                match ended.next_probe() {
+                    Some(time) => {
+                        let time = Milliseconds::from_duration(time);
+                        write!(f, "is open, with the next probe in {time}, ")?;
+                    }
+                    None => f.write_str("lets only a few attempts through, ")?,
+                }
+                write!(f, "{}", Reached(attempts))?;
+            }
+            Self::BulkheadFull(ended) => {
+                let name = OneLine(ended.refused_by().unwrap_or_default());
+                write!(f, "the bulkhead `{name}` is full, {}", Reached(attempts))?;
+            }
             Self::Permanent(_) => write!(f, "permanent error after {counted}")?,
             Self::GaveUp(_) => {
                 write!(f, "gave up after {counted}")?;
@@ -231,6 +274,18 @@ impl fmt::Display for Attempts {
     }
 }
 
+/// `before the first attempt`, `after 2 attempts`
+struct Reached(u32);
+
+impl fmt::Display for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("before the first attempt"),
+            attempts => write!(f, "after {}", Attempts(attempts)),
+        }
+    }
+}
+
 impl<E> State<E> {
     /// The delay that the policy wanted, before it was cut.
     fn delay_wanted(&self) -> Option<Milliseconds> {
@@ -257,6 +312,7 @@ impl<E: fmt::Debug> fmt::Debug for Ended<E> {
             .field("error", &self.0.error)
             .field("description", &self.0.description)
             .field("decision", &self.0.decision)
+            .field("refusal", &self.0.refusal)
             .field("time_left", &self.0.time_left)
             .finish()
     }
@@ -264,11 +320,19 @@ impl<E: fmt::Debug> fmt::Debug for Ended<E> {
 
 /// The last failure, as a policy receives it, with the call's end in its message: for a handler of a queue, a Lambda function, or a retrier around this one. Its details have `attempts` and `end`.
 ///
-/// The code is the one of the last failure, so that what is worth a retry there is worth one here. If there was no failure, since the deadline had passed before the first attempt, it is `Timeout`.
+/// The code is the one of the last failure, so that what is worth a retry there is worth one here. If there was no failure, it is `Timeout` since the deadline came before the first attempt, or `BreakerOpen` or `BulkheadFull` with the status 503. The next probe of a breaker is its `retry_after`, unless the last failure asked for more.
 impl<E> From<&RetryError<E>> for Error {
     fn from(error: &RetryError<E>) -> Self {
         let last = error.description().cloned();
-        let last = last.unwrap_or_else(|| Self::new("Timeout", ""));
+        let last = last.unwrap_or_else(|| match error.end() {
+            End::BreakerOpen => refused("BreakerOpen"),
+            End::BulkheadFull => refused("BulkheadFull"),
+            End::DeadlineExceeded | End::BudgetExhausted | End::Permanent | End::GaveUp => {
+                Self::new("Timeout", "")
+            }
+        });
+        let next_probe = error.ended().next_probe();
+        let next_probe = next_probe.map(Milliseconds::from_duration);
         let message = match last.message.as_str() {
             "" => error.to_string(),
             message => format!("{error}: {message}"),
@@ -279,9 +343,18 @@ impl<E> From<&RetryError<E>> for Error {
         Self {
             message,
             details,
+            retry_after: last.retry_after.max(next_probe),
             ..last
         }
         .within_bounds()
+    }
+}
+
+/// An attempt that was never made. Its status, which no server has sent, makes policies retry it that know only statuses, or the errors of AWS.
+fn refused(code: &str) -> Error {
+    Error {
+        status: Some(503),
+        ..Error::new(code, "")
     }
 }
 

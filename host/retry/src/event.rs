@@ -67,7 +67,7 @@ pub enum Event<'a> {
         end: End,
         /// The attempts that were made.
         attempts: u32,
-        /// The failed attempt and the decision on it. `None` if the deadline came before or during the attempt, so that there was nothing to decide.
+        /// The failed attempt and the decision on it. `None` if the deadline came before or during the attempt, or the attempt was refused, so that there was nothing to decide.
         failed: Option<(&'a Failure, &'a Evaluated)>,
         /// The tokens that are left in the retry budget, if there is one.
         budget_left: Option<f64>,

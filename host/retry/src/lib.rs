@@ -36,6 +36,8 @@
 //! | describe errors of your own | [`Describe`], [`Run::describe`] |
 //! | end a call in time | [`Run::deadline`], [`Deadline`], [`Run::attempt_timeout`] |
 //! | limit the retries of many calls together | [`budget`] |
+//! | fail at once while a dependency is down | [`breaker`] |
+//! | limit how many attempts run at once | [`Bulkhead`] |
 //! | react to the end of a call | [`RetryError`] |
 //! | watch calls | [`Observer`], [`telemetry`] |
 //! | send metrics to CloudWatch from a Lambda function | [`Emf`] |
@@ -49,13 +51,15 @@
 //!
 //! # What a call costs
 //!
-//! A call that succeeds at once allocates nothing, takes no lock, and reads no clock unless it has a deadline. Each attempt has a `tracing` span of the level DEBUG.
+//! A call that succeeds at once allocates nothing, takes no lock, and reads no clock unless it has a deadline or a breaker, which has a lock too. Each attempt has a `tracing` span of the level DEBUG.
 
 mod attempt;
 #[cfg(feature = "aws")]
 pub mod aws;
+pub mod breaker;
 pub mod budget;
 mod builder;
+mod bulkhead;
 mod decider;
 mod describe;
 mod emf;
@@ -66,6 +70,7 @@ mod inside;
 mod into_policy;
 mod lent;
 mod record;
+mod refusal;
 mod remembered;
 mod retrier;
 mod run;
@@ -76,6 +81,8 @@ pub mod tower;
 pub mod wasm;
 
 pub use attempt::Attempt;
+pub use backstop_core::backoff::Backoff;
+pub use backstop_core::breaker::{State as BreakerState, Status as BreakerStatus};
 pub use backstop_core::decision;
 pub use backstop_core::failure::{self, Error};
 pub use backstop_core::policy::standard::*;
@@ -84,8 +91,10 @@ pub use backstop_core::policy::{
 };
 pub use backstop_records::{KEPT_DETAILS, RecordError, Recorder};
 pub use backstop_time::{Clock, Deadline, Sleep, TestClock, TokioClock};
+pub use breaker::{Breaker, BreakerSettings};
 pub use budget::{Budget, BudgetSettings};
 pub use builder::{BuildError, RetrierBuilder};
+pub use bulkhead::Bulkhead;
 #[cfg(feature = "reqwest")]
 pub use describe::ReqwestError;
 pub use describe::{By, ByTrait, Describe, Describer, describe_by_causes};

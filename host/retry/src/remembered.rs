@@ -5,7 +5,9 @@ use std::time::Instant;
 use backstop_core::decision::Decision;
 use backstop_core::failure::{Error, Milliseconds};
 
+use crate::breaker::Pass;
 use crate::budget::Reservation;
+use crate::refusal::Refusal;
 
 /// What a call remembers from its first failure on. A call that succeeds at once has none.
 pub(crate) struct Remembered {
@@ -21,6 +23,10 @@ pub(crate) struct Remembered {
     pub(crate) decision: Option<Decision>,
     /// What the next attempt took out of the budget.
     pub(crate) reservation: Option<Reservation>,
+    /// What the breaker gave to the failed attempt, until the policy has decided about it.
+    pub(crate) pass: Option<Pass>,
+    /// Why the breaker allows no further attempt.
+    pub(crate) refusal: Option<Refusal>,
 }
 
 impl Remembered {
@@ -34,6 +40,8 @@ impl Remembered {
             description: Error::default(),
             decision: None,
             reservation: None,
+            pass: None,
+            refusal: None,
         }
     }
 }

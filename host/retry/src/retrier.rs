@@ -14,7 +14,9 @@ use backstop_core::failure::{self, Error, Failure, Milliseconds};
 use backstop_core::text::cut;
 use backstop_time::{Clock, Deadline};
 
+use crate::breaker::Breaker;
 use crate::budget::Budget;
+use crate::bulkhead::Bulkhead;
 use crate::decider::{Decider, Evaluation};
 use crate::error::End;
 use crate::event::{Evaluated, Event, Observer};
@@ -58,6 +60,8 @@ pub(crate) struct Inner {
     pub(crate) max_retry_after: Milliseconds,
     pub(crate) options: CallOptions,
     pub(crate) budget: Option<Budget>,
+    pub(crate) breaker: Option<Breaker>,
+    pub(crate) bulkhead: Option<Bulkhead>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Ids,
@@ -124,6 +128,16 @@ impl Retrier {
         self.0.budget.as_ref()
     }
 
+    /// Its circuit breaker.
+    pub fn breaker(&self) -> Option<&Breaker> {
+        self.0.breaker.as_ref()
+    }
+
+    /// Its bulkhead.
+    pub fn bulkhead(&self) -> Option<&Bulkhead> {
+        self.0.bulkhead.as_ref()
+    }
+
     /// The policy with its versions, if it is a WebAssembly one: its status, and roll-backs.
     #[cfg(feature = "wasm")]
     pub fn live_policy(&self) -> Option<&Arc<backstop_versions::LivePolicy>> {
@@ -176,7 +190,7 @@ impl Inner {
         failure
     }
 
-    /// What follows a failed attempt: the decision within the retrier's bounds, then the deadline, then the budget. The caller [reports](Self::report) it.
+    /// What follows a failed attempt: the decision within the retrier's bounds, then the deadline, then the breaker, then the budget. The caller [reports](Self::report) it.
     pub(crate) fn conclude(
         &self,
         remembered: &mut Remembered,
@@ -203,12 +217,22 @@ impl Inner {
         let now = self.clock.now();
         let time_left = deadline.map(|deadline| deadline.saturating_duration_since(now));
         remembered.reservation = None;
+        if let Some(pass) = remembered.pass.take() {
+            let asked = remembered.description.retry_after;
+            let asked = asked.map(Milliseconds::as_duration);
+            pass.failed(&decision.class, remembered.failed_at, asked, failure.random);
+        }
         let step = match (&decision.action, &decision.class) {
             (Action::Retry { delay }, class) => {
                 let waits = self.wait(*delay);
                 let at = remembered.failed_at + waits;
                 if !has_room(at.max(now), deadline, min_attempt_time) {
                     Step::End(End::DeadlineExceeded, time_left)
+                } else if let Some(breaker) = &self.breaker
+                    && let Some(refusal) = breaker.refuses_at(at.max(now), now)
+                {
+                    remembered.refusal = Some(refusal);
+                    Step::End(End::BreakerOpen, time_left)
                 } else if self.reserve(remembered, class, now) {
                     self.metrics.delays.record(waits);
                     remembered.previous_delay = Some(*delay);
@@ -322,17 +346,23 @@ impl Inner {
         }
     }
 
-    /// The deadline ended the call before or during an attempt, so that there is nothing to decide.
-    pub(crate) fn deadline_exceeded(&self, attempts: u32, time_left: Option<Duration>) {
-        self.metrics.ended(End::DeadlineExceeded);
+    /// The call ended before or during an attempt, so that there is nothing to decide.
+    pub(crate) fn ended_without_failure(
+        &self,
+        end: End,
+        attempts: u32,
+        time_left: Option<Duration>,
+    ) {
+        self.metrics.ended(end);
         tracing::debug!(
             retrier = &*self.name,
             attempts,
-            "the deadline ended the call"
+            %end,
+            "the call ended before or during an attempt"
         );
         self.tell(|| Event::Ended {
             retrier: &self.name,
-            end: End::DeadlineExceeded,
+            end,
             attempts,
             failed: None,
             budget_left: self.budget_left(),

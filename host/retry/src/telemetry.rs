@@ -50,13 +50,21 @@ metrics! {
     FAILURES "backstop_retry_failures_total" "counter" ["retrier", "class"]
         "failed attempts that a policy decided about, by class; a policy's own class is `other`"
     ENDS "backstop_retry_ends_total" "counter" ["retrier", "end"]
-        "calls by their end: `succeeded`, `deadline-exceeded`, `budget-exhausted`, `permanent`, `gave-up`, or `cancelled` (dropped by the program)"
+        "calls by their end: `succeeded`, `deadline-exceeded`, `budget-exhausted`, `breaker-open`, `bulkhead-full`, `permanent`, `gave-up`, or `cancelled` (dropped by the program)"
     DELAY_SECONDS "backstop_retry_delay_seconds" "histogram" ["retrier"]
         "delays before retries"
     BUDGET_TOKENS "backstop_retry_budget_tokens" "gauge" ["budget"]
         "tokens that are left in the retry budget"
     BUDGET_REFUSALS "backstop_retry_budget_refusals_total" "counter" ["budget"]
         "retries that the budget refused"
+    BREAKER_OPEN "backstop_retry_breaker_open" "gauge" ["breaker"]
+        "1 while the breaker is open, or a probe is under way"
+    BREAKER_REFUSALS "backstop_retry_breaker_refusals_total" "counter" ["breaker"]
+        "attempts that the breaker refused"
+    BULKHEAD_IN_USE "backstop_retry_bulkhead_in_use" "gauge" ["bulkhead"]
+        "attempts that have a place of the bulkhead"
+    BULKHEAD_REFUSALS "backstop_retry_bulkhead_refusals_total" "counter" ["bulkhead"]
+        "attempts that found the bulkhead full and did not wait"
 }
 
 /// The metrics of one retrier, bound once.
@@ -68,7 +76,7 @@ pub(crate) struct Metrics {
     /// By [`ErrorClass`]: transient, throttled, permanent, other.
     failures: [Counter; 4],
     /// By [`End`].
-    ends: [Counter; 4],
+    ends: [Counter; 6],
 }
 
 impl Metrics {
@@ -103,10 +111,12 @@ impl Metrics {
 
     /// Counts a call that ended like this.
     pub(crate) fn ended(&self, end: End) {
-        let [deadline, budget, permanent, gave_up] = &self.ends;
+        let [deadline, budget, breaker, bulkhead, permanent, gave_up] = &self.ends;
         let counter = match end {
             End::DeadlineExceeded => deadline,
             End::BudgetExhausted => budget,
+            End::BreakerOpen => breaker,
+            End::BulkheadFull => bulkhead,
             End::Permanent => permanent,
             End::GaveUp => gave_up,
         };
@@ -128,4 +138,28 @@ pub(crate) fn budget_tokens(budget: &Arc<str>) -> Gauge {
 /// Counts the refusals of the budget with this name.
 pub(crate) fn budget_refusals(budget: &Arc<str>) -> Counter {
     existing(counter!(BUDGET_REFUSALS, "budget" => SharedString::from_shared(Arc::clone(budget))))
+}
+
+/// Whether the breaker with this name is open.
+pub(crate) fn breaker_open(breaker: &Arc<str>) -> Gauge {
+    gauge!(BREAKER_OPEN, "breaker" => SharedString::from_shared(Arc::clone(breaker)))
+}
+
+/// Counts the refusals of the breaker with this name.
+pub(crate) fn breaker_refusals(breaker: &Arc<str>) -> Counter {
+    existing(
+        counter!(BREAKER_REFUSALS, "breaker" => SharedString::from_shared(Arc::clone(breaker))),
+    )
+}
+
+/// The places in use of the bulkhead with this name.
+pub(crate) fn bulkhead_in_use(bulkhead: &Arc<str>) -> Gauge {
+    gauge!(BULKHEAD_IN_USE, "bulkhead" => SharedString::from_shared(Arc::clone(bulkhead)))
+}
+
+/// Counts the refusals of the bulkhead with this name.
+pub(crate) fn bulkhead_refusals(bulkhead: &Arc<str>) -> Counter {
+    existing(
+        counter!(BULKHEAD_REFUSALS, "bulkhead" => SharedString::from_shared(Arc::clone(bulkhead))),
+    )
 }

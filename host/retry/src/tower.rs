@@ -16,6 +16,7 @@ use ::tower::{Layer, Service};
 use backstop_core::failure::Error;
 use backstop_time::Sleep;
 
+use crate::breaker::Pass;
 use crate::describe::{By, ByTrait, Describer};
 use crate::error::RetryError;
 use crate::remembered::Remembered;
@@ -162,7 +163,7 @@ pub struct RetryPolicy<D = ByTrait> {
 }
 
 impl RetryPolicy {
-    /// Retries as this retrier does, except that attempts are never cut short.
+    /// Retries as this retrier does, except that attempts are never cut short and never refused: a breaker counts them and ends their retries while it is open, and a bulkhead does nothing. tower asks a policy about the next attempt only after one has failed.
     pub fn new(retrier: Retrier) -> Self {
         Self::of(RetryLayer::new(retrier))
     }
@@ -192,12 +193,29 @@ impl<D> RetryPolicy<D> {
         RetryPolicy::of(self.layer.describe(describe))
     }
 
+    /// The breaker's pass for the attempt that has ended: tower asks nobody before an attempt.
+    fn pass(&self) -> Option<Pass> {
+        let retrier = &self.layer.retrier.0;
+        retrier.breaker.as_ref()?.pass_for_made(retrier.clock.now())
+    }
+
+    fn succeeded(&mut self) {
+        let retrier = &self.layer.retrier.0;
+        if let Some(pass) = self.pass() {
+            pass.succeeded(retrier.clock.now());
+        }
+        let remembered = self.remembered.take().map(|it| *it);
+        retrier.succeeded(remembered, self.attempts);
+    }
+
     fn failed(&mut self, description: Error) -> Option<Sleep> {
+        let pass = self.pass();
         let retrier = &self.layer.retrier.0;
         let number = NonZeroU32::new(self.attempts).unwrap_or(NonZeroU32::MIN);
         let remembered = self.remembered.get_or_insert_with(|| {
             Box::new(Remembered::new(retrier.ids.next(), retrier.clock.now()))
         });
+        remembered.pass = pass;
         let failure = retrier.failure(remembered, number, description, &[]);
         let evaluation = retrier.policy.evaluate_now(&failure);
         let deadline = self.began.zip(self.layer.deadline);
@@ -240,8 +258,7 @@ where
         self.layer.retrier.0.metrics.attempts.increment(1);
         match result {
             Ok(_) => {
-                let remembered = self.remembered.take().map(|it| *it);
-                self.layer.retrier.0.succeeded(remembered, self.attempts);
+                self.succeeded();
                 None
             }
             Err(error) => {

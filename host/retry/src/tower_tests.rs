@@ -8,7 +8,7 @@ use ::tower::{ServiceExt, service_fn};
 use backstop_core::policy::Linear;
 
 use super::*;
-use crate::{Budget, End, RetrierBuilder, TestClock};
+use crate::{Backoff, Breaker, BreakerSettings, Budget, End, RetrierBuilder, TestClock};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -144,4 +144,36 @@ fn a_late_timer_lets_one_attempt_start_after_the_deadline_of_a_policy() {
         assert_eq!(call.as_mut().poll(&mut context), Poll::Ready(false));
         assert_eq!(attempts.load(Ordering::Relaxed), made);
     }
+}
+
+#[test]
+fn a_breaker_refuses_requests_of_the_layer_and_ends_those_of_the_policy() {
+    let clock = TestClock::new();
+    let settings = BreakerSettings {
+        minimum: 2,
+        shortest_outage: Duration::ZERO,
+        pauses: Backoff::milliseconds(60_000, 60_000),
+        ..BreakerSettings::default()
+    };
+    let breaker = Breaker::new("b", settings);
+    let retrier = linear(&clock).breaker(&breaker).build().unwrap();
+    // Two attempts of four open it.
+    let (attempts, service) = until(9);
+    let policy = RetryPolicy::new(retrier.clone());
+    let error = clock.block_on(Retry::new(policy.clone(), service).oneshot("r"));
+    assert_eq!(error.unwrap_err().code, "HTTP 503");
+    assert_eq!(attempts.load(Ordering::Relaxed), 2);
+    let (attempts, service) = until(1);
+    let service = RetryLayer::new(retrier).layer(service);
+    let error = clock.block_on(service.clone().oneshot("r")).unwrap_err();
+    assert_eq!(error.end(), End::BreakerOpen);
+    assert_eq!(attempts.load(Ordering::Relaxed), 0);
+    // The policy cannot refuse an attempt: one that ends after the pause is the probe.
+    clock.advance(60 * SECOND);
+    let (_, first) = until(1);
+    clock
+        .block_on(Retry::new(policy, first).oneshot("r"))
+        .unwrap();
+    clock.block_on(service.oneshot("r")).unwrap();
+    assert_eq!(breaker.status().in_flight, 0);
 }

@@ -11,7 +11,10 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use backstop_retry::telemetry::METRICS;
-use backstop_retry::{Budget, BudgetSettings, Error, Event, Linear, Retrier, TestClock};
+use backstop_retry::{
+    Breaker, BreakerSettings, Budget, BudgetSettings, Bulkhead, Error, Event, Linear, Retrier,
+    TestClock,
+};
 use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
@@ -99,7 +102,7 @@ fn every_attempt_failure_end_delay_and_refusal_is_counted() {
         (retrier, builder("orders").budget(&budget).build().unwrap())
     });
     // Counters exist from the start, so that an alert sees their first increase.
-    assert_eq!(exporter.counters.lock().unwrap().len(), 2 * 11 + 1);
+    assert_eq!(exporter.counters.lock().unwrap().len(), 2 * 13 + 1);
 
     let fail = |code: &'static str| async move { Err::<(), _>(Error::new(code, "")) };
     clock
@@ -159,6 +162,55 @@ fn every_attempt_failure_end_delay_and_refusal_is_counted() {
         let name = series.split(' ').next().unwrap();
         assert!(METRICS.iter().any(|metric| metric.name == name), "{name}");
     }
+}
+
+#[test]
+fn what_a_breaker_and_a_bulkhead_refuse_is_counted() {
+    let exporter = Exporter::default();
+    let clock = TestClock::new();
+    let settings = BreakerSettings {
+        minimum: 2,
+        shortest_outage: Duration::ZERO,
+        ..BreakerSettings::default()
+    };
+    let (breaker, bulkhead) = metrics::with_local_recorder(&exporter, || {
+        let breaker = Breaker::new("down", settings);
+        (breaker, Bulkhead::new("small", 1).without_waiting())
+    });
+    assert_eq!(exporter.counters.lock().unwrap().len(), 2);
+    let retrier = Retrier::builder().clock(clock.clone()).max_attempts(1);
+    let retrier = retrier.breaker(&breaker).bulkhead(&bulkhead);
+    let retrier = retrier.build().unwrap();
+    let gauges = || {
+        ["breaker_open down", "bulkhead_in_use small"]
+            .map(|it| exporter.gauge(&format!("backstop_retry_{it}")))
+    };
+    assert_eq!(gauges(), [0.0, 0.0]);
+    {
+        let mut held = pin!(retrier.run(|_| pending::<Result<(), Error>>()));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(held.as_mut().poll(&mut context).is_pending());
+        assert_eq!(gauges(), [0.0, 1.0]);
+        clock
+            .block_on(retrier.run(async |_| Ok::<_, Error>(())))
+            .unwrap_err();
+    }
+    let down = async || Err::<(), _>(Error::new("HTTP 503", ""));
+    for _ in 0..5 {
+        clock.block_on(retrier.run(|_| down())).unwrap_err();
+    }
+    assert_eq!(gauges(), [1.0, 0.0]);
+    clock.advance(Duration::from_secs(4));
+    clock
+        .block_on(retrier.run(async |_| Ok::<_, Error>(())))
+        .unwrap();
+    assert_eq!(gauges(), [0.0, 0.0]);
+    let expected = [
+        ("breaker_refusals_total down", 3),
+        ("bulkhead_refusals_total small", 1),
+    ];
+    let expected = expected.map(|(series, count)| (format!("backstop_retry_{series}"), count));
+    assert_eq!(exporter.counted(), expected.into());
 }
 
 #[test]

@@ -110,6 +110,10 @@ metrics! {
         polls() -> Gauge = "backstop_polls";
         /// 1 while the queue is not polled because its worker is unavailable, else 0
         gate_closed() -> Gauge = "backstop_gate_closed";
+        /// breakers that are not closed: 0 or 1, or with keys the number of keys that are down or not at full speed yet
+        breakers_open() -> Gauge = "backstop_breakers_open";
+        /// times that a message was not attempted because what is behind the worker is down
+        held_back() -> Counter = "backstop_held_back_total";
         /// 1 while the queue is not polled because an operator has paused it, else 0
         paused() -> Gauge = "backstop_paused";
         /// outcomes of messages: `succeeded`, `retried`, `dead-lettered`, `discarded`, `handed-back` (without an attempt), or `unsettled` (the outcome could not be applied)

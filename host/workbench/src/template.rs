@@ -92,7 +92,7 @@ pub fn create(folder: &Path, name: &PolicyName, language: Language) -> Result<Pr
 
 /// Replaces the example's name by the policy's.
 fn renamed(text: &str, name: &PolicyName) -> String {
-    text.replace(EXAMPLE, name.as_ref())
+    text.replace(EXAMPLE, &name.to_string())
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {

@@ -6,10 +6,10 @@ use std::io;
 use std::time::Duration;
 
 use backstop_core::clock;
-use backstop_retry::{Budget, BudgetSettings};
+use backstop_retry::{Breaker, BreakerSettings, Budget, BudgetSettings, Bulkhead};
 use tower::{Service, service_fn};
 
-use crate::sides::{by_hand, retrier, with_backon, with_tower};
+use crate::sides::{builder, by_hand, retrier, with_backon, with_tower};
 
 const ROUNDS: usize = 15;
 
@@ -44,9 +44,11 @@ pub(crate) fn compare() {
         "tower",
         "Backstop",
         "Backstop, with a budget",
+        "Backstop, with a breaker",
+        "Backstop, with a bulkhead",
     ];
     let cases = [(0, 20_000), (2, 2_000)].map(|(failures, calls)| Call { failures, calls });
-    let mut best = [[f64::INFINITY; 2]; 5];
+    let mut best = [[f64::INFINITY; 2]; 7];
     for _ in 0..ROUNDS {
         for (side, best) in sides.iter().zip(&mut best) {
             for (call, best) in cases.iter().zip(best) {
@@ -65,6 +67,7 @@ pub(crate) fn compare() {
     let ours = best
         .iter()
         .skip(3)
+        .take(2)
         .map(|[at_once, _]| *at_once)
         .fold(0.0, f64::max);
     println!(
@@ -91,6 +94,10 @@ async fn timed(side: &str, call: Call) -> Duration {
         },
     );
     let limited = retrier(Some(&budget));
+    let breaker = Breaker::new("bench", BreakerSettings::default());
+    let broken = builder().breaker(&breaker).build().unwrap();
+    let bulkhead = builder().bulkhead(&Bulkhead::new("bench", 1));
+    let bulkhead = bulkhead.build().unwrap();
     let start = clock::instant();
     for _ in 0..call.calls {
         let left = &Cell::new(call.failures);
@@ -102,6 +109,8 @@ async fn timed(side: &str, call: Call) -> Duration {
                 service.call(()).await.unwrap()
             }
             "Backstop" => plain.run(|_| function(left)).await.unwrap(),
+            "Backstop, with a breaker" => broken.run(|_| function(left)).await.unwrap(),
+            "Backstop, with a bulkhead" => bulkhead.run(|_| function(left)).await.unwrap(),
             _ => limited.run(|_| function(left)).await.unwrap(),
         };
         black_box(value);

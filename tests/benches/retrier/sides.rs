@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use backstop_retry::{Budget, FullJitter, Retrier};
+use backstop_retry::{Budget, FullJitter, Retrier, RetrierBuilder};
 use tokio::time::sleep;
 use tower::retry::backoff::{Backoff, ExponentialBackoff, ExponentialBackoffMaker, MakeBackoff};
 use tower::retry::{Policy, Retry};
@@ -34,14 +34,18 @@ where
 }
 
 pub(crate) fn retrier(budget: Option<&Budget>) -> Retrier {
-    let policy = FullJitter::default().base(BASE).cap(CAP);
-    let retrier = Retrier::builder().policy(policy.max_attempts(ATTEMPTS));
+    let retrier = builder();
     match budget {
         Some(budget) => retrier.budget(budget),
         None => retrier,
     }
     .build()
     .unwrap()
+}
+
+pub(crate) fn builder() -> RetrierBuilder {
+    let policy = FullJitter::default().base(BASE).cap(CAP);
+    Retrier::builder().policy(policy.max_attempts(ATTEMPTS))
 }
 
 /// backon's exponential backoff with jitter.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use backstop::decision::Bounds;
-use backstop::failure::Error;
-use backstop::handler::{Handler, function};
-use backstop::internal::consumer::{self, Consumer, Options, Stats};
-use backstop::queue::{Connections, Message};
+use backstop_core::decision::Bounds;
+use backstop_core::failure::Error;
 use backstop_decider::Decider;
 use backstop_engine::{Limits, Sandbox};
+use backstop_handlers::{Handler, function};
+use backstop_host::consumer::{self, Consumer, Options, Stats};
+use backstop_queue::{Connections, Message};
 use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
 use tokio::sync::Notify;
 use tokio::time::sleep;

@@ -3,9 +3,9 @@
 use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
-use backstop::decision::Bounds;
-use backstop::failure::{Error, Failure, Milliseconds, random};
 use backstop_core::clock;
+use backstop_core::decision::Bounds;
+use backstop_core::failure::{Error, Failure, Milliseconds, random};
 use backstop_decider::Decider;
 use backstop_engine::{Limits, Payload, Sandbox};
 use backstop_records::Recorder;

@@ -1,7 +1,7 @@
 //! Signed files of another policy, and earlier ones of the same: `signed-for` refuses both.
 
 use super::*;
-use ::backstop::failure::Timestamp;
+use backstop_core::failure::Timestamp;
 
 /// A world whose policies must be signed for `orders`.
 fn world() -> (World, SecretKey) {

@@ -2,7 +2,7 @@
 
 use std::thread::JoinHandle;
 
-use ::backstop::internal::admin::{AdminQueue, ControlSocket, Host, HostStatus, Interface};
+use backstop_host::admin::{AdminQueue, ControlSocket, Host, HostStatus, Interface};
 use backstop_tests::compiler::{Held, heavy};
 use backstop_versions::{NotRolledBack, RolledBack};
 use rustix::process::Signal;

@@ -7,8 +7,7 @@ use backstop_core::text::one_line;
 use serde::{Deserialize, Serialize};
 
 use super::read_hash::{ReadHash, Start};
-use super::usage;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Exit, Result};
 
 /// Where lines go, and how they are read. A delivery goes on only with the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,30 +67,30 @@ impl Checkpoint {
         start < self.position && self.pending.binary_search(&start).is_err()
     }
 
-    /// The hashes of what was read, if the file still begins with it. The error says how it differs.
-    fn start(&self, file: &File) -> Result<std::result::Result<Start, String>> {
+    /// The hashes of what was read, if the file still begins with it; otherwise what `refused` makes of how it differs.
+    fn start(&self, file: &File, refused: impl Fn(&str) -> CommandError) -> Result<Start> {
         let input = self.input.display();
         let start = ReadHash::of_start(file, self.first().min(self.position), self.position)
             .with_context(|| format!("can't read {input}"))?;
         let Some(start) = start else {
             let bytes = self.position;
-            return Ok(Err(format!(
+            return Err(refused(&format!(
                 "{input} is shorter than the {bytes} bytes that were read"
             )));
         };
         if start.position.digest() != self.read {
             let bytes = self.position;
-            return Ok(Err(format!(
+            return Err(refused(&format!(
                 "{input} has changed: its first {bytes} bytes are not those that were read"
             )));
         }
         let length = file.metadata()?.len();
         if !start.ends_line && length > self.position {
-            return Ok(Err(format!(
+            return Err(refused(&format!(
                 "{input} has changed: the last line that was read goes on"
             )));
         }
-        Ok(Ok(start))
+        Ok(start)
     }
 }
 
@@ -120,7 +119,7 @@ impl CheckpointFile {
             Err(error) => return Err(error).with_context(|| format!("can't read {path}")),
         };
         let checkpoint: Checkpoint = serde_json::from_slice(&text).map_err(|error| {
-            usage(format!(
+            Exit::Usage.because(format!(
                 "{path} does not say what was delivered where ({error}), as those of earlier versions of backstop: remove it to deliver the whole file again, or finish with the version that wrote it"
             ))
         })?;
@@ -132,15 +131,13 @@ impl CheckpointFile {
         if let Some(difference) = job.difference(&checkpoint.job) {
             return Err(self.refused(&difference));
         }
-        match checkpoint.start(file)? {
-            Ok(start) => Ok(Some((checkpoint, start))),
-            Err(difference) => Err(self.refused(&difference)),
-        }
+        let start = checkpoint.start(file, |difference| self.refused(difference))?;
+        Ok(Some((checkpoint, start)))
     }
 
     fn refused(&self, difference: &str) -> CommandError {
         let path = self.0.display();
-        usage(one_line(&format!(
+        Exit::Usage.because(one_line(&format!(
             "another delivery was interrupted ({path}), and this one can't go on with it: {difference}; repeat that delivery, name another file with --undelivered to start this one, or remove {path} to give that one up"
         )))
     }

@@ -64,34 +64,24 @@ pub(super) async fn run(args: Args) -> Result<()> {
         Duplicates::Refuse => Rule::Refuse,
     });
     let endpoint = table.own_endpoint();
-    work::deliver(args.shared, table, endpoint, Requests).await
+    work::deliver(args.shared, table, endpoint, Format::new("requests", parse)).await
 }
 
-/// Lines that are requests of BatchWriteItem.
-struct Requests;
-
-impl Format for Requests {
-    type Entry = WriteRequest;
-
-    fn lines(&self) -> String {
-        "requests".to_owned()
-    }
-
-    fn parse(&self, line: &[u8]) -> Result<WriteRequest, String> {
-        let line = serde_json::from_str(text(line)?).map_err(|error| {
-            let text = error.to_string();
-            if text.contains("did not match") || text.contains("unknown variant") {
-                "expected {\"PutRequest\": …}, {\"DeleteRequest\": …} or {\"Item\": …}".to_owned()
-            } else {
-                text
-            }
-        })?;
-        let item = match &line {
-            Line::PutRequest { item } | Line::Item(item) => item,
-            Line::DeleteRequest { key } => return Ok(delete(attribute_value::item(key)?)),
-        };
-        Ok(put(attribute_value::item(item)?))
-    }
+/// A line that is a request of BatchWriteItem.
+fn parse(line: &[u8]) -> Result<WriteRequest, String> {
+    let line = serde_json::from_str(text(line)?).map_err(|error| {
+        let text = error.to_string();
+        if text.contains("did not match") || text.contains("unknown variant") {
+            "expected {\"PutRequest\": …}, {\"DeleteRequest\": …} or {\"Item\": …}".to_owned()
+        } else {
+            text
+        }
+    })?;
+    let item = match &line {
+        Line::PutRequest { item } | Line::Item(item) => item,
+        Line::DeleteRequest { key } => return Ok(delete(attribute_value::item(key)?)),
+    };
+    Ok(put(attribute_value::item(item)?))
 }
 
 #[derive(Deserialize)]
@@ -115,17 +105,11 @@ mod tests {
     #[test]
     fn a_line_is_a_request_of_the_api_or_an_exported_item() {
         let item = r#"{"id": {"S": "7"}, "total": {"N": "12.50"}}"#;
-        let put = Requests
-            .parse(format!(r#"{{"PutRequest": {{"Item": {item}}}}}"#).as_bytes())
-            .unwrap();
-        assert_eq!(
-            Requests
-                .parse(format!(r#"{{"Item": {item}}}"#).as_bytes())
-                .unwrap(),
-            put
-        );
+        let put = parse(format!(r#"{{"PutRequest": {{"Item": {item}}}}}"#).as_bytes()).unwrap();
+        let exported = parse(format!(r#"{{"Item": {item}}}"#).as_bytes());
+        assert_eq!(exported.unwrap(), put);
         assert_eq!(put.put_request().unwrap().item().len(), 2);
-        let delete = Requests.parse(br#"{"DeleteRequest": {"Key": {"id": {"S": "7"}}}}"#);
+        let delete = parse(br#"{"DeleteRequest": {"Key": {"id": {"S": "7"}}}}"#);
         assert!(delete.unwrap().delete_request().is_some());
     }
 
@@ -140,7 +124,7 @@ mod tests {
             ),
             (r#"{"Item": {"id": {"X": "7"}}}"#, "`id`: unknown type `X`"),
         ] {
-            let error = Requests.parse(line.as_bytes()).unwrap_err();
+            let error = parse(line.as_bytes()).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }

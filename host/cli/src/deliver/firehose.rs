@@ -44,44 +44,24 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args) -> Result<()> {
     let stream = Stream::open(&sdk(&args.shared).await, &args.stream).await?;
     let endpoint = stream.own_endpoint();
-    if args.lines {
-        work::deliver(args.shared, stream, endpoint, Lines).await
+    let format = if args.lines {
+        Format::new("the records themselves", whole)
     } else {
-        work::deliver(args.shared, stream, endpoint, Records).await
-    }
+        Format::new("records as JSON", parse)
+    };
+    work::deliver(args.shared, stream, endpoint, format).await
 }
 
-/// Lines that are records.
-struct Lines;
-
-impl Format for Lines {
-    type Entry = Vec<u8>;
-
-    fn lines(&self) -> String {
-        "the records themselves".to_owned()
-    }
-
-    /// The bytes as they are, with the line ending: Firehose writes records one after another.
-    fn parse(&self, line: &[u8]) -> Result<Vec<u8>, String> {
-        Ok([line, b"\n"].concat())
-    }
+/// A line that is a record: the bytes as they are, with the line ending, since Firehose writes records one after another.
+fn whole(line: &[u8]) -> Result<Vec<u8>, String> {
+    Ok([line, b"\n"].concat())
 }
 
-/// Lines that are records of PutRecordBatch.
-struct Records;
-
-impl Format for Records {
-    type Entry = Vec<u8>;
-
-    fn lines(&self) -> String {
-        "records as JSON".to_owned()
-    }
-
-    fn parse(&self, line: &[u8]) -> Result<Vec<u8>, String> {
-        let line: Line = serde_json::from_str(text(line)?).map_err(|error| error.to_string())?;
-        let bytes = STANDARD.decode(line.data);
-        bytes.map_err(|error| format!("Data is not base64: {error}"))
-    }
+/// A line that is a record of PutRecordBatch.
+fn parse(line: &[u8]) -> Result<Vec<u8>, String> {
+    let line: Line = serde_json::from_str(text(line)?).map_err(|error| error.to_string())?;
+    let bytes = STANDARD.decode(line.data);
+    bytes.map_err(|error| format!("Data is not base64: {error}"))
 }
 
 #[derive(Deserialize)]
@@ -97,18 +77,18 @@ mod tests {
     #[test]
     fn a_line_is_a_record_of_the_api_or_the_record_itself() {
         let record = br#"{"Data": "eyJjbGljayI6N30K"}"#;
-        assert_eq!(Records.parse(record).unwrap(), b"{\"click\":7}\n");
+        assert_eq!(parse(record).unwrap(), b"{\"click\":7}\n");
         for line in [&b"{\"click\":7}"[..], b"k\xe9\r", b"\xff\x00"] {
-            assert_eq!(Lines.parse(line).unwrap(), [line, b"\n"].concat());
+            assert_eq!(whole(line).unwrap(), [line, b"\n"].concat());
         }
-        let error = Records.parse(b"{\"Data\": \"\xe9\"}").unwrap_err();
+        let error = parse(b"{\"Data\": \"\xe9\"}").unwrap_err();
         assert_eq!(error, "not UTF-8 at byte 11");
         for (line, expected) in [
             (r#"{"Data": "?"}"#, "Data is not base64"),
             (r#"{"data": ""}"#, "unknown field `data`"),
             ("7", "invalid type"),
         ] {
-            let error = Records.parse(line.as_bytes()).unwrap_err();
+            let error = parse(line.as_bytes()).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -12,8 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::checkpoint::Checkpoint;
 use super::read_hash::{ReadHash, Start};
-use super::usage;
-use crate::error::{CommandError, Context, Result, unreadable};
+use crate::error::{CommandError, Context, Exit, Result, unreadable_input};
 
 /// How many lines are read ahead.
 const AHEAD: usize = 1_000;
@@ -84,56 +83,39 @@ impl Lines {
 }
 
 /// The input.
-#[derive(Debug)]
 pub(super) struct Input {
-    reader: BufReader<Reader>,
+    reader: BufReader<Box<dyn Read + Send>>,
+    /// The file, if it is a regular one.
+    pub(super) file: Option<File>,
     /// The length of a regular file.
     pub(super) length: Option<u64>,
     /// Where an interrupted delivery goes on, and the hash of what is before.
     resumed: Option<(Checkpoint, ReadHash)>,
 }
 
-#[derive(Debug)]
-enum Reader {
-    Stdin(io::Stdin),
-    File(File),
-}
-
-impl Read for Reader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Stdin(stdin) => stdin.read(buffer),
-            Self::File(file) => file.read(buffer),
-        }
-    }
-}
-
 /// Says what an input is, if it is missing.
 fn unusable(path: &Path) -> impl FnOnce(io::Error) -> CommandError {
-    move |error| {
-        let error = regular_file::advise_if_missing(error, || {
-            "expected a file with one entry in each line, or - for standard input".to_owned()
-        });
-        unreadable("the entries", path)(error)
-    }
+    let expected = "expected a file with one entry in each line, or - for standard input";
+    unreadable_input("the entries", path, expected)
 }
 
 impl Input {
     /// Opens a file, or standard input as `-`.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let (reader, length) = if path == Path::new("-") {
-            (Reader::Stdin(io::stdin()), None)
-        } else {
-            let file = regular_file::open_any(path).map_err(unusable(path))?;
-            let metadata = file.metadata().context(path.display())?;
-            let length = metadata.is_file().then_some(metadata.len());
-            (Reader::File(file), length)
-        };
-        Ok(Self {
+        let with = |reader, file, length| Self {
             reader: BufReader::with_capacity(1 << 20, reader),
+            file,
             length,
             resumed: None,
-        })
+        };
+        if path == Path::new("-") {
+            return Ok(with(Box::new(io::stdin()), None, None));
+        }
+        let file = regular_file::open_any(path).map_err(unusable(path))?;
+        let metadata = file.metadata().context(path.display())?;
+        let length = metadata.is_file().then_some(metadata.len());
+        let regular = length.map(|_| file.try_clone()).transpose()?;
+        Ok(with(Box::new(file), regular, length))
     }
 
     /// Whether there is such an input, before anything else is opened.
@@ -145,23 +127,15 @@ impl Input {
         found.map(drop).map_err(unusable(path))
     }
 
-    /// The file, if it is a regular one.
-    pub(super) fn file(&self) -> Option<&File> {
-        match self.reader.get_ref() {
-            Reader::File(file) => self.length.map(|_| file),
-            Reader::Stdin(_) => None,
-        }
-    }
-
     /// Excludes other deliveries of a regular file until the result is dropped, or the process ends.
     pub(super) fn lock(&self, path: &Path) -> Result<Option<File>> {
-        let Some(file) = self.file() else {
+        let Some(file) = &self.file else {
             return Ok(None);
         };
         let lock = file.try_clone()?;
         match lock.try_lock() {
             Ok(()) => Ok(Some(lock)),
-            Err(TryLockError::WouldBlock) => Err(usage(format!(
+            Err(TryLockError::WouldBlock) => Err(Exit::Usage.because(format!(
                 "another delivery of {} is running: wait until it ends, or stop it",
                 path.display()
             ))),
@@ -175,7 +149,7 @@ impl Input {
 
     /// Goes on in a regular file, of which `start` has the hashes.
     pub(super) fn resume(&mut self, checkpoint: &Checkpoint, start: &Start) -> Result<()> {
-        if let Reader::File(file) = self.reader.get_mut() {
+        if let Some(file) = &mut self.file {
             file.seek(SeekFrom::Start(checkpoint.first()))?;
         }
         self.resumed = Some((checkpoint.clone(), start.first.clone()));

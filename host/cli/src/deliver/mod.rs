@@ -18,12 +18,12 @@ mod work;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use backstop::queue::Connections;
 use backstop_core::settings::parse_pair;
 use backstop_files::values::parse_number;
+use backstop_queue::Connections;
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 
 /// Deliver JSON lines to a queue, a table or a stream in batches, and send only the failed entries again
 ///
@@ -79,7 +79,7 @@ struct Shared {
     after_failure: AfterFailure,
 
     /// Use this endpoint in place of the region's own
-    #[arg(long, value_name = "URL", value_parser = backstop::internal::config::parse_endpoint)]
+    #[arg(long, value_name = "URL", value_parser = backstop_host::config::parse_endpoint)]
     endpoint_url: Option<String>,
 
     /// Print the summary as JSON
@@ -102,21 +102,30 @@ impl From<AfterFailure> for backstop_deliver::AfterFailure {
     }
 }
 
+/// The entry in a line.
+type Parse<E> = dyn Fn(&[u8]) -> Result<E, String> + Send + Sync;
+
 /// How the lines of the input become entries.
-trait Format: Send + Sync + 'static {
-    /// What is delivered.
-    type Entry;
-
+struct Format<E> {
     /// What a line is, in the plural.
-    fn lines(&self) -> String;
-
+    lines: String,
     /// The entry in a line that is not blank. The error says what is wrong with the line.
-    fn parse(&self, line: &[u8]) -> Result<Self::Entry, String>;
-
+    parse: Box<Parse<E>>,
     /// The line to write for an undelivered entry, if it is not the one of the input.
-    fn line(&self, line: &[u8], entry: &Self::Entry) -> Option<String> {
-        let _ = (line, entry);
-        None
+    line: fn(&[u8], &E) -> Option<String>,
+}
+
+impl<E> Format<E> {
+    /// Undelivered entries are written as their lines were.
+    fn new(
+        lines: impl Into<String>,
+        parse: impl Fn(&[u8]) -> Result<E, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            lines: lines.into(),
+            parse: Box::new(parse),
+            line: |_, _| None,
+        }
     }
 }
 
@@ -143,9 +152,4 @@ pub(super) async fn run(args: Args) -> Result<()> {
 async fn sdk(shared: &Shared) -> aws_config::SdkConfig {
     let connections = Connections::new(shared.endpoint_url.clone());
     connections.sdk().await.clone()
-}
-
-/// An error of the command line.
-fn usage(text: impl Into<String>) -> CommandError {
-    CommandError::Usage(text.into())
 }

@@ -10,7 +10,7 @@ use backstop_core::settings::Settings;
 use backstop_engine::Payload;
 
 use super::Shared;
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::policy::load;
 
 /// The default policy, and its settings.
@@ -28,7 +28,7 @@ pub(super) fn policy(shared: &Shared) -> Result<Arc<dyn Policy>> {
     let settings = defaults.merge(&shared.settings);
     if NAMES.contains(&name) {
         let policy = policy::by_name(name, &settings);
-        return policy.map_err(|error| CommandError::InvalidSettings(error.to_string()));
+        return policy.map_err(|error| Exit::Policy.because(error.to_string()));
     }
     Ok(Arc::new(Component {
         policy: load(name, &settings)?,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Poll;
+use std::task::{Poll, ready};
 
 use backstop_core::lock::lock;
 use futures_util::{Stream, stream};
@@ -17,7 +17,7 @@ use super::summary::Reasons;
 use super::undelivered::UndeliveredFile;
 
 /// The input, shared by the delivery, which takes entries, and the loop, which settles them.
-pub(super) struct Source<F>(Arc<Mutex<State>>, Arc<F>);
+pub(super) struct Source<E>(Arc<Mutex<State>>, Arc<Format<E>>);
 
 /// What is known of the lines.
 pub(super) struct State {
@@ -40,12 +40,12 @@ pub(super) struct State {
     pub(super) failure: Option<io::Error>,
 }
 
-impl<F: Format> Source<F> {
+impl<E> Source<E> {
     pub(super) fn new(
         lines: Lines,
         resumed: Option<(&Checkpoint, ReadHash)>,
         undelivered: UndeliveredFile,
-        format: F,
+        format: Format<E>,
     ) -> Self {
         let (resumed, read) = resumed.unzip();
         let state = State {
@@ -72,31 +72,30 @@ impl<F: Format> Source<F> {
     }
 
     /// The entries. Lines that are none are undelivered at once.
-    pub(super) fn entries(&self) -> impl Stream<Item = F::Entry> + use<F> {
+    pub(super) fn entries(&self) -> impl Stream<Item = E> + use<E> {
         let (state, format) = (Arc::clone(&self.0), Arc::clone(&self.1));
         stream::poll_fn(move |context| {
             let mut state = lock(&state);
             loop {
-                let (line, read) = match state.lines.poll_next(context) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(None) => return Poll::Ready(None),
-                    Poll::Ready(Some(Err(error))) => {
+                let (line, read) = match ready!(state.lines.poll_next(context)) {
+                    None => return Poll::Ready(None),
+                    Some(Err(error)) => {
                         state.fail(error);
                         return Poll::Ready(None);
                     }
-                    Poll::Ready(Some(Ok((Part::Piece { bytes, end }, read)))) => {
+                    Some(Ok((Part::Piece { bytes, end }, read))) => {
                         state.leave_piece(&bytes, end, read);
                         // Requests in flight get their turn in between.
                         context.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    Poll::Ready(Some(Ok((Part::Line(line), read)))) => (line, read),
+                    Some(Ok((Part::Line(line), read))) => (line, read),
                 };
                 state.pass(line.place, read);
                 if is_blank(&line.bytes) {
                     continue;
                 }
-                match format.parse(&line.bytes) {
+                match (format.parse)(&line.bytes) {
                     Ok(entry) => {
                         state.hold(line);
                         return Poll::Ready(Some(entry));
@@ -111,15 +110,16 @@ impl<F: Format> Source<F> {
     }
 
     /// An entry has its outcome; `why` if it is undelivered: kind, code and text.
-    pub(super) fn settle(&self, index: u64, entry: &F::Entry, why: Option<(&str, &str, String)>) {
+    pub(super) fn settle(&self, index: u64, entry: &E, why: Option<(&str, &str, String)>) {
         let mut state = self.lock();
-        let Some(line) = state.release(index) else {
+        let Some(line) = state.pending.remove(&index) else {
             return;
         };
+        state.starts.remove(&line.place.span.0);
         if let Some((kind, code, text)) = why {
             let sample = format!("line {}: {text}", line.place.number);
             state.reasons.add(kind, code, &sample);
-            let changed = self.1.line(&line.bytes, entry);
+            let changed = (self.1.line)(&line.bytes, entry);
             let line = changed.as_ref().map_or(&*line.bytes, |it| it.as_bytes());
             state.undelivered.add(line);
         }
@@ -157,12 +157,6 @@ impl State {
         self.starts.insert(span.0, number);
         self.pending.insert(self.taken, line);
         self.taken += 1;
-    }
-
-    fn release(&mut self, index: u64) -> Option<Line> {
-        let line = self.pending.remove(&index)?;
-        self.starts.remove(&line.place.span.0);
-        Some(line)
     }
 
     fn pass(&mut self, place: Place, read: ReadHash) {

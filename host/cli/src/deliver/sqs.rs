@@ -14,8 +14,8 @@ use clap::Parser;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Format, Shared, sdk, text, usage, work};
-use crate::error::Result;
+use super::{Format, Shared, sdk, text, work};
+use crate::error::{Exit, Result};
 
 const EXAMPLES: &str = r#"Each line is an entry as SendMessageBatch and `aws sqs send-message-batch` have it; Id is not needed:
   {"MessageBody": "order 7"}
@@ -65,70 +65,50 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let queue = Queue::open(&sdk(&args.shared).await, &args.queue_url).await?;
     let endpoint = queue.own_endpoint();
     if !args.bodies {
-        return work::deliver(args.shared, queue, endpoint, Entries).await;
+        let format = Format {
+            line: with_deduplication_id,
+            ..Format::new("messages", parse)
+        };
+        return work::deliver(args.shared, queue, endpoint, format).await;
     }
     if queue.is_fifo() {
         if args.group.is_none() {
-            return Err(usage("a FIFO queue needs --group with --bodies"));
+            return Err(Exit::Usage.because("a FIFO queue needs --group with --bodies"));
         }
         if !queue.deduplicates_by_body() {
-            return Err(usage(
+            return Err(Exit::Usage.because(
                 "--bodies needs a queue with ContentBasedDeduplication: use JSON lines with a MessageDeduplicationId",
             ));
         }
     }
-    let bodies = Bodies { group: args.group };
-    work::deliver(args.shared, queue, endpoint, bodies).await
-}
-
-/// Lines that are bodies.
-struct Bodies {
-    group: Option<String>,
-}
-
-impl Format for Bodies {
-    type Entry = SendMessageBatchRequestEntry;
-
-    fn lines(&self) -> String {
-        match &self.group {
-            Some(group) => format!("bodies for the group `{group}`"),
-            None => "bodies".to_owned(),
-        }
-    }
-
-    fn parse(&self, line: &[u8]) -> Result<Self::Entry, String> {
-        let entry = message(text(line)?).set_message_group_id(self.group.clone());
+    let lines = match &args.group {
+        Some(group) => format!("bodies for the group `{group}`"),
+        None => "bodies".to_owned(),
+    };
+    let parse = move |line: &[u8]| {
+        let entry = message(text(line)?).set_message_group_id(args.group.clone());
         entry.build().map_err(|error| error.to_string())
-    }
+    };
+    work::deliver(args.shared, queue, endpoint, Format::new(lines, parse)).await
 }
 
-/// Lines that are entries of SendMessageBatch.
-struct Entries;
+/// A line that is an entry of SendMessageBatch.
+fn parse(line: &[u8]) -> Result<SendMessageBatchRequestEntry, String> {
+    let line: Line = serde_json::from_str(text(line)?).map_err(|error| error.to_string())?;
+    line.entry()
+}
 
-impl Format for Entries {
-    type Entry = SendMessageBatchRequestEntry;
-
-    fn lines(&self) -> String {
-        "messages".to_owned()
+/// The line with the deduplication id that the message got: a message that may have been delivered is then not delivered twice.
+fn with_deduplication_id(line: &[u8], entry: &SendMessageBatchRequestEntry) -> Option<String> {
+    const NAME: &str = "MessageDeduplicationId";
+    let id = entry.message_deduplication_id()?;
+    let mut line: Value = serde_json::from_slice(line).ok()?;
+    let object = line.as_object_mut()?;
+    if object.get(NAME).is_some_and(|known| !known.is_null()) {
+        return None;
     }
-
-    fn parse(&self, line: &[u8]) -> Result<Self::Entry, String> {
-        let line: Line = serde_json::from_str(text(line)?).map_err(|error| error.to_string())?;
-        line.entry()
-    }
-
-    /// With the deduplication id that the message got: a message that may have been delivered is then not delivered twice.
-    fn line(&self, line: &[u8], entry: &Self::Entry) -> Option<String> {
-        const NAME: &str = "MessageDeduplicationId";
-        let id = entry.message_deduplication_id()?;
-        let mut line: Value = serde_json::from_slice(line).ok()?;
-        let object = line.as_object_mut()?;
-        if object.get(NAME).is_some_and(|known| !known.is_null()) {
-            return None;
-        }
-        object.insert(NAME.to_owned(), id.into());
-        Some(line.to_string())
-    }
+    object.insert(NAME.to_owned(), id.into());
+    Some(line.to_string())
 }
 
 #[derive(Deserialize)]
@@ -196,8 +176,7 @@ mod tests {
 
     #[test]
     fn a_line_is_an_entry_of_the_api() {
-        let entry = Entries
-            .parse(
+        let entry = parse(
                 br#"{"Id": "1", "MessageBody": "b", "DelaySeconds": 5, "MessageGroupId": "g", "MessageDeduplicationId": "d",
                 "MessageAttributes": {"t": {"DataType": "String", "StringValue": "v"}, "r": {"DataType": "Binary", "BinaryValue": "AQI="}},
                 "MessageSystemAttributes": {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1"}}}"#,
@@ -228,7 +207,7 @@ mod tests {
                 "BinaryValue of `r` is not base64",
             ),
         ] {
-            let error = Entries.parse(line.as_bytes()).unwrap_err();
+            let error = parse(line.as_bytes()).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }
@@ -236,16 +215,16 @@ mod tests {
     #[test]
     fn an_undelivered_line_keeps_the_deduplication_id_that_it_got() {
         let with = r#"{"MessageBody":"b","MessageDeduplicationId":"mine"}"#;
-        let entry = Entries.parse(with.as_bytes()).unwrap();
-        assert_eq!(Entries.line(with.as_bytes(), &entry), None);
+        let entry = parse(with.as_bytes()).unwrap();
+        assert_eq!(with_deduplication_id(with.as_bytes(), &entry), None);
         let without = r#"{"MessageBody":"b"}"#;
         assert_eq!(
-            Entries.line(
-                without.as_bytes(),
-                &Entries.parse(without.as_bytes()).unwrap()
-            ),
+            with_deduplication_id(without.as_bytes(), &parse(without.as_bytes()).unwrap()),
             None
         );
-        assert_eq!(Entries.line(without.as_bytes(), &entry).unwrap(), with);
+        assert_eq!(
+            with_deduplication_id(without.as_bytes(), &entry).unwrap(),
+            with
+        );
     }
 }

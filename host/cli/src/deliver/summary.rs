@@ -44,76 +44,64 @@ impl Reasons {
     }
 }
 
-/// The result of the command.
-pub(super) struct Summary<'a> {
-    pub(super) counts: Counts,
-    pub(super) reasons: &'a Reasons,
-    pub(super) took: Duration,
-    pub(super) file: &'a Path,
-    pub(super) stopped_by: Option<&'a Error>,
+/// The result of the command, for programs.
+pub(super) fn as_json(
+    counts: Counts,
+    reasons: &Reasons,
+    took: Duration,
+    file: &Path,
+    stopped_by: Option<&Error>,
+) -> Value {
+    let reason = |((kind, code), (count, sample)): (&(String, String), &(u64, String))| json!({"reason": kind, "code": code, "count": count, "example": sample});
+    let undelivered = reasons.total();
+    let reasons: Vec<_> = reasons.0.iter().map(reason).collect();
+    json!({
+        "delivered": counts.delivered,
+        "superseded": counts.superseded,
+        "undelivered": undelivered,
+        "possibly-twice": counts.possibly_twice,
+        "requests": counts.requests,
+        "retries": counts.retries,
+        "bytes": counts.bytes,
+        "seconds": took.as_secs_f64(),
+        "reasons": reasons,
+        "undelivered-file": (undelivered > 0).then_some(file),
+        "stopped-by": stopped_by,
+    })
 }
 
-impl Summary<'_> {
-    pub(super) fn print(&self, as_json: bool) {
-        if as_json {
-            println!("{}", self.json())
-        } else {
-            self.print_text()
-        }
+/// The same for people.
+pub(super) fn print(counts: Counts, reasons: &Reasons, took: Duration, file: &Path) {
+    let time = Milliseconds::from_duration(took.max(Duration::from_millis(1)));
+    println!(
+        "{} delivered in {time} ({}/s), {} requests, {} retries",
+        count(counts.delivered),
+        count(rate(counts.delivered, took)),
+        count(counts.requests),
+        count(counts.retries),
+    );
+    if counts.superseded > 0 {
+        println!("{} superseded by a later entry", count(counts.superseded));
     }
-
-    fn json(&self) -> Value {
-        let reason = |((kind, code), (count, sample)): (&(String, String), &(u64, String))| json!({"reason": kind, "code": code, "count": count, "example": sample});
-        let reasons: Vec<_> = self.reasons.0.iter().map(reason).collect();
-        let undelivered = self.reasons.total();
-        json!({
-            "delivered": self.counts.delivered,
-            "superseded": self.counts.superseded,
-            "undelivered": undelivered,
-            "possibly-twice": self.counts.possibly_twice,
-            "requests": self.counts.requests,
-            "retries": self.counts.retries,
-            "bytes": self.counts.bytes,
-            "seconds": self.took.as_secs_f64(),
-            "reasons": reasons,
-            "undelivered-file": (undelivered > 0).then_some(self.file),
-            "stopped-by": self.stopped_by,
-        })
-    }
-
-    fn print_text(&self) {
-        let counts = self.counts;
-        let took = Milliseconds::from_duration(self.took.max(Duration::from_millis(1)));
+    if counts.possibly_twice > 0 {
         println!(
-            "{} delivered in {took} ({}/s), {} requests, {} retries",
-            count(counts.delivered),
-            count(rate(counts.delivered, self.took)),
-            count(counts.requests),
-            count(counts.retries),
+            "{} possibly delivered twice: the result of an earlier request is unknown",
+            count(counts.possibly_twice)
         );
-        if counts.superseded > 0 {
-            println!("{} superseded by a later entry", count(counts.superseded));
-        }
-        if counts.possibly_twice > 0 {
-            println!(
-                "{} possibly delivered twice: the result of an earlier request is unknown",
-                count(counts.possibly_twice)
-            );
-        }
-        if self.reasons.total() > 0 {
-            println!(
-                "{} undelivered, in {}:",
-                count(self.reasons.total()),
-                one_line(&self.file.display().to_string())
-            );
-        }
-        for ((kind, code), (entries, sample)) in &self.reasons.0 {
-            let code = match code.as_str() {
-                "" => String::new(),
-                code => format!(" {code}"),
-            };
-            let reason = format!("{kind}{code}, such as {sample}");
-            println!("{:>8}  {}", count(*entries), one_line(&reason));
-        }
+    }
+    if reasons.total() > 0 {
+        println!(
+            "{} undelivered, in {}:",
+            count(reasons.total()),
+            one_line(&file.display().to_string())
+        );
+    }
+    for ((kind, code), (entries, sample)) in &reasons.0 {
+        let code = match code.as_str() {
+            "" => String::new(),
+            code => format!(" {code}"),
+        };
+        let reason = format!("{kind}{code}, such as {sample}");
+        println!("{:>8}  {}", count(*entries), one_line(&reason));
     }
 }

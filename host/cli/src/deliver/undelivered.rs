@@ -5,8 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::usage;
-use crate::error::{Context, Result};
+use crate::error::{Context, Exit, Result};
 
 /// The file. Only its owner can read it, and one that stays empty is removed.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ impl UndeliveredFile {
         let (file, is_own) = match opened {
             Ok(opened) => opened.unzip(),
             Err(TryLockError::WouldBlock) => {
-                return Err(usage(format!(
+                return Err(Exit::Usage.because(format!(
                     "another delivery writes to {}: wait until it ends, or name another file with --undelivered",
                     path.display()
                 )));
@@ -75,10 +74,10 @@ impl UndeliveredFile {
                 Ok(())
             }
             None if there == 0 => Ok(()),
-            Some(_) => Err(usage(format!(
+            Some(_) => Err(Exit::Usage.because(format!(
                 "{path} is shorter than the interrupted delivery left it: put it back, or name another file with --undelivered to start over"
             ))),
-            None => Err(usage(format!(
+            None => Err(Exit::Usage.because(format!(
                 "{path} has entries of an earlier delivery: deliver or move it, or name another file with --undelivered"
             ))),
         }

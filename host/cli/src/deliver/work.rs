@@ -10,28 +10,24 @@ use super::checkpoint::{CheckpointFile, Job};
 use super::lines::Input;
 use super::retries::policy;
 use super::source::Source;
-use super::summary::Summary;
+use super::summary;
 use super::undelivered::UndeliveredFile;
-use super::{Format, Shared, usage};
-use crate::error::{CommandError, Context, Result};
+use super::{Format, Shared};
+use crate::error::{Context, Exit, Result};
 use crate::signals::stop_on_signal;
-use crate::terminal::{Progress, count};
+use crate::terminal::{Progress, count, println};
 
 /// How often the state is written, and the bar is drawn.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
 /// Delivers the input to `target`. `endpoint` is the target's, if it is not one of AWS.
-pub(super) async fn deliver<T, F>(
+pub(super) async fn deliver<T: Target>(
     shared: Shared,
     target: T,
     endpoint: Option<String>,
-    format: F,
-) -> Result<()>
-where
-    T: Target,
-    F: Format<Entry = T::Entry>,
-{
+    format: Format<T::Entry>,
+) -> Result<()> {
     let mut input = Input::open(&shared.input)?;
     refuse_same_file(&shared)?;
     let _lock = input.lock(&shared.input)?;
@@ -39,11 +35,11 @@ where
     let job = Job {
         target: target.source().to_owned(),
         endpoint,
-        lines: format.lines(),
+        lines: format.lines.clone(),
     };
     // Only now: another delivery could have written it before.
     let checkpoint_file = CheckpointFile::of(&shared.undelivered);
-    let read = || checkpoint_file.read(&job, &shared.input, input.file());
+    let read = || checkpoint_file.read(&job, &shared.input, input.file.as_ref());
     let resumed = tokio::task::block_in_place(read)?;
     undelivered.begin(resumed.as_ref().map(|(it, _)| it.undelivered))?;
     let start = resumed.as_ref().map_or(0, |(it, _)| it.position);
@@ -73,7 +69,7 @@ where
     let started = clock::instant();
     let mut outcomes = delivery
         .start(source.entries())
-        .map_err(|error| CommandError::InvalidSettings(error.to_string()))?;
+        .map_err(|error| Exit::Policy.because(error.to_string()))?;
     let (mut saved, mut drawn) = (started, started);
     saver.save(&source)?;
     while let Some(outcome) = outcomes.next().await {
@@ -98,14 +94,13 @@ where
     let took = started.elapsed();
     let mut state = source.lock();
     state.undelivered.save()?;
-    let summary = Summary {
-        counts,
-        reasons: &state.reasons,
-        took,
-        file: state.undelivered.path(),
-        stopped_by: stopped_by.as_ref(),
-    };
-    summary.print(shared.json);
+    let (reasons, file) = (&state.reasons, state.undelivered.path());
+    if shared.json {
+        let summary = summary::as_json(counts, reasons, took, file, stopped_by.as_ref());
+        println!("{summary}");
+    } else {
+        summary::print(counts, reasons, took, file);
+    }
     if let Some(failure) = state.failure.take() {
         drop(state);
         saver.save(&source)?;
@@ -117,13 +112,13 @@ where
     match (undelivered, stopped_by) {
         (0, _) => Ok(()),
         (_, Some(error)) => {
-            let error = Box::new(error);
-            Err(CommandError::DeliveryRefused { undelivered, error })
+            let reason = format!("the delivery was stopped ({undelivered} undelivered): {error}");
+            Err(Exit::Queue.because(reason))
         }
-        (_, None) => Err(CommandError::Undelivered {
-            undelivered,
-            file: shared.undelivered,
-        }),
+        (_, None) => Err(Exit::Undelivered.because(format!(
+            "not everything was delivered: what is undelivered ({undelivered}) is in {}",
+            shared.undelivered.display()
+        ))),
     }
 }
 
@@ -172,7 +167,7 @@ fn refuse_same_file(shared: &Shared) -> Result<()> {
     let canonical = |path: &std::path::Path| path.canonicalize().ok();
     let input = canonical(&shared.input);
     if input.is_some() && input == canonical(&shared.undelivered) {
-        Err(usage(
+        Err(Exit::Usage.because(
             "the input is the file of undelivered entries: name another one with --undelivered",
         ))
     } else {
@@ -188,7 +183,7 @@ struct Saver {
 }
 
 impl Saver {
-    fn save<F: Format>(&self, source: &Source<F>) -> Result<()> {
+    fn save<E>(&self, source: &Source<E>) -> Result<()> {
         let mut state = source.lock();
         state.undelivered.save()?;
         let Some(file) = &self.file else {

@@ -13,17 +13,15 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use backstop::Summary;
-use backstop::internal::consumer::{self, Consumer, Options};
-use backstop::queue::{Connections, Queue};
 use backstop_core::decision::Bounds;
 use backstop_core::text::chain;
 use backstop_decider::Decider;
 use backstop_engine::Sandbox;
-use backstop_queue::BATCH_ENTRIES;
+use backstop_host::consumer::{self, Consumer, Options, Summary};
+use backstop_queue::{BATCH_ENTRIES, Connections, Queue};
 use backstop_versions::{LivePolicy, PolicySpec, Reload, Source, Watcher};
 
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Exit, Result};
 use crate::signals::{STOPPING_CONSUMER, stop_on_signal};
 use crate::terminal::println;
 use orders::{Orders, TOTAL};
@@ -58,7 +56,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let queue = connections.local.named("orders");
     let dead_letters = connections.local.named("orders-dead-letters");
 
-    let timeline = Arc::new(Timeline::start(!args.json, TOTAL));
+    let timeline = Arc::new(Timeline::start(!args.json));
     let orders = Arc::new(Orders::new(Arc::clone(&timeline)));
     let sandbox = Sandbox::new(backstop_engine::Limits::default())?;
     let policy = LivePolicy::load(&sandbox, PolicySpec::from(Source::path(file.clone())))?;
@@ -122,7 +120,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     }
     let done = summary.succeeded;
     if u64::try_from(left + dead).unwrap_or(u64::MAX) + done != u64::from(TOTAL) {
-        return Err(CommandError::Failed(format!(
+        return Err(Exit::Unexpected.because(format!(
             "messages were lost: {TOTAL} sent, {done} done, {dead} dead-lettered, {left} left"
         )));
     }
@@ -139,16 +137,12 @@ async fn edit(
     timeline.note("the policy's file is edited while messages flow:");
     timeline.diff(SLOW, FAST);
     save(file, &POLICY.replace(SLOW, FAST))?;
-    match next(reloads).await? {
-        Reload::Swapped { to, .. } => {
-            timeline.policy("is active from now on", &to);
-            Ok(())
-        }
-        reload @ (Reload::Refused { .. }
-        | Reload::Unchanged
-        | Reload::SourceUnreachable { .. }
-        | Reload::SourceRecovered { .. }) => Err(unexpected(&reload)),
-    }
+    let reload = next(reloads).await?;
+    let Reload::Swapped { to, .. } = &reload else {
+        return Err(unexpected(&reload));
+    };
+    timeline.policy("is active from now on", to);
+    Ok(())
 }
 
 /// Replaces the policy by one that loops forever.
@@ -164,19 +158,15 @@ async fn attack(
         "(loop $for_ever (br $for_ever)) (unreachable)",
     );
     save(file, &hostile())?;
-    match next(reloads).await? {
-        Reload::Refused { kept, cause } => {
-            // The policy's name is in the line already.
-            let reason = std::error::Error::source(&cause).map_or_else(|| chain(&cause), chain);
-            timeline.rejected(&reason);
-            timeline.policy("stays active", &kept);
-            Ok(())
-        }
-        reload @ (Reload::Swapped { .. }
-        | Reload::Unchanged
-        | Reload::SourceUnreachable { .. }
-        | Reload::SourceRecovered { .. }) => Err(unexpected(&reload)),
-    }
+    let reload = next(reloads).await?;
+    let Reload::Refused { kept, cause } = &reload else {
+        return Err(unexpected(&reload));
+    };
+    // The policy's name is in the line already.
+    let reason = std::error::Error::source(cause).map_or_else(|| chain(cause), chain);
+    timeline.rejected(&reason);
+    timeline.policy("stays active", kept);
+    Ok(())
 }
 
 fn hostile() -> String {
@@ -195,14 +185,12 @@ fn save(file: &Path, text: &str) -> std::io::Result<()> {
 }
 
 fn unexpected(reload: &Reload) -> CommandError {
-    CommandError::Failed(format!("unexpected reload of the policy: {reload:?}"))
+    Exit::Unexpected.because(format!("unexpected reload of the policy: {reload:?}"))
 }
 
 async fn next(reloads: &mut mpsc::UnboundedReceiver<Reload>) -> Result<Reload> {
     let reload = timeout(RELOAD_TIMEOUT, reloads.recv()).await.ok().flatten();
-    reload.ok_or_else(|| {
-        CommandError::Failed("the new version of the policy was not detected".to_owned())
-    })
+    reload.ok_or_else(|| Exit::Unexpected.because("the new version of the policy was not detected"))
 }
 
 fn report(summary: &Summary, left: usize, dead: usize) -> serde_json::Value {

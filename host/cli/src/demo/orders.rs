@@ -8,11 +8,10 @@ use async_trait::async_trait;
 use backstop_core::lock::lock;
 
 use super::timeline::Timeline;
-use backstop::handler::Handler;
-use backstop::queue::{Message, Outgoing};
-use backstop::record::DecisionRecord;
 use backstop_core::failure::{Error, Milliseconds};
-use backstop_records::Observer;
+use backstop_handlers::Handler;
+use backstop_queue::{Message, Outgoing};
+use backstop_records::{DecisionRecord, Observer};
 
 /// The number of orders.
 pub(super) const TOTAL: u32 = 100;
@@ -95,7 +94,7 @@ impl Orders {
     }
 
     pub(super) fn handler(self: &Arc<Self>) -> Arc<dyn Handler> {
-        Arc::new(Work(Arc::clone(self)))
+        Arc::clone(self) as _
     }
 
     /// The number of decisions of each version of the policy, by its short digest.
@@ -104,12 +103,9 @@ impl Orders {
     }
 }
 
-/// Handles an order: waits a moment, then succeeds or fails with the order's error.
-#[derive(Debug)]
-struct Work(Arc<Orders>);
-
 #[async_trait]
-impl Handler for Work {
+impl Handler for Orders {
+    /// Waits a moment, then succeeds or fails with the order's error.
     async fn handle(&self, message: &Message) -> Result<(), Error> {
         tokio::time::sleep(Duration::from_millis(40)).await;
         let body: BTreeMap<String, u32> = serde_json::from_str(&message.body).unwrap_or_default();
@@ -117,13 +113,13 @@ impl Handler for Work {
         let attempt = message.receive_count.get();
         let is_followed = FOLLOWED.contains(&order);
         if is_followed {
-            lock(&self.0.followed).insert(message.id.clone(), order);
+            lock(&self.followed).insert(message.id.clone(), order);
         }
         match Cause::of(order).error(attempt) {
             Some(error) => Err(error),
             None => {
                 if is_followed {
-                    self.0.timeline.succeeded(order, attempt);
+                    self.timeline.succeeded(order, attempt);
                 }
                 Ok(())
             }

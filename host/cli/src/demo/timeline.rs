@@ -9,12 +9,12 @@ use std::time::Duration;
 use tokio::time::{Instant, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use backstop::Summary;
-use backstop::internal::consumer::Stats;
-use backstop::record::DecisionRecord;
 use backstop_core::decision::Action;
 use backstop_core::text::one_line;
+use backstop_host::consumer::{Stats, Summary};
+use backstop_records::DecisionRecord;
 
+use super::orders::TOTAL;
 use crate::terminal::println;
 use crate::terminal::style::{CYAN, DIM, GREEN, RED, YELLOW};
 
@@ -26,16 +26,13 @@ const BAR: u64 = 40;
 pub(super) struct Timeline {
     started: Instant,
     shown: bool,
-    /// The number of orders.
-    total: u32,
 }
 
 impl Timeline {
-    pub(super) fn start(shown: bool, total: u32) -> Self {
+    pub(super) fn start(shown: bool) -> Self {
         Self {
             started: Instant::now(),
             shown,
-            total,
         }
     }
 
@@ -127,9 +124,9 @@ impl Timeline {
     }
 
     fn bar(&self, done: u64, dead: u64) {
-        let cells = |count: u64| usize::try_from(count * BAR / u64::from(self.total)).unwrap_or(0);
-        let pending = u64::from(self.total).saturating_sub(done + dead);
-        let rest = cells(u64::from(self.total)).saturating_sub(cells(done) + cells(dead));
+        let cells = |count: u64| usize::try_from(count * BAR / u64::from(TOTAL)).unwrap_or(0);
+        let pending = u64::from(TOTAL).saturating_sub(done + dead);
+        let rest = cells(u64::from(TOTAL)).saturating_sub(cells(done) + cells(dead));
         let bar = format!(
             "{GREEN}{}{GREEN:#}{RED}{}{RED:#}{DIM}{}{DIM:#}",
             "█".repeat(cells(done)),
@@ -156,7 +153,7 @@ impl Timeline {
             .iter()
             .map(|(version, decisions)| format!("{decisions} by {version}"))
             .collect();
-        println!("\n  sent           {:>4}", self.total);
+        println!("\n  sent           {TOTAL:>4}");
         println!("  {GREEN}done           {:>4}{GREEN:#}", summary.succeeded);
         println!("  {RED}dead-lettered  {dead:>4}{RED:#}  each with its reason, class and attempt");
         println!("  left           {left:>4}");

@@ -4,22 +4,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::CancellationToken;
-use backstop::queue::{Connections, Queue};
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::{
     ArchiveError, ArchiveFile, Archived, ArchivingError, BatchSize, Filters, Reader, Seen, archive,
 };
+use backstop_queue::{Connections, Queue};
 use backstop_versions::BucketError;
 use clap::{ArgGroup, Parser};
 use indicatif::HumanBytes;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::filters::FilterArgs;
 use super::queue::QueueArgs;
 use super::reading::{self, ReadingArgs, STOPPING, letters};
 use super::s3::Prefix;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, println};
 
@@ -104,7 +104,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
             one(&args, queue, &filters, &opened.connections, &stop).await?
         };
         if !args.json {
-            println!("{}", reading::summary_of(&seen, &one_line(queue.url())));
+            println!("{}", reading::summary(&seen, Some(queue.url())));
             print(&args, &archived);
         }
         results.push((queue.url().to_owned(), archived, seen));
@@ -115,10 +115,9 @@ pub(super) async fn run(args: Args) -> Result<()> {
             reading::as_json(seen, archived)
         });
         let queues: Vec<_> = queues.collect();
-        println!(
-            "{}",
-            json!({"version": 1, "dry-run": args.dry_run, "to": args.to, "queues": queues})
-        );
+        let (dry_run, to) = (args.dry_run, &args.to);
+        let result = json!({"version": 1, "dry-run": dry_run, "to": to, "queues": queues});
+        println!("{result}");
     }
     let left = results
         .iter()
@@ -128,7 +127,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
             results.iter().map(|it| &it.2),
             "letters that were not read are still in the queue",
         ),
-        Some((_, archived, _)) => Err(CommandError::DeadLetters(format!(
+        Some((_, archived, _)) => Err(Exit::Queue.because(format!(
             "{} archived but still in the queue, because deleting failed: {}",
             letters(results.iter().map(|it| it.1.not_deleted).sum::<usize>()),
             one_line(archived.why.as_deref().unwrap_or_default())
@@ -185,7 +184,7 @@ async fn one(
         Some(_) => None,
         None => Some(
             ArchiveFile::open(Path::new(&args.to))
-                .map_err(|error| CommandError::Usage(chain(&error)))?,
+                .map_err(|error| Exit::Usage.because(chain(&error)))?,
         ),
     };
     let batch = if to.is_some() {
@@ -218,7 +217,7 @@ async fn one(
         Ok(archived) => Ok((archived, seen)),
         Err(ArchivingError::Read(error)) => Err(error.into()),
         Err(error @ ArchivingError::Store(_)) => {
-            Err(CommandError::DeadLetters(chain(&error))).with_context(|| one_line(&args.to))
+            Err(Exit::Queue.because(chain(&error))).with_context(|| one_line(&args.to))
         }
     }
 }

@@ -1,16 +1,15 @@
 //! The flags that choose letters, for every command.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
 use backstop_dead_letters::{Filters, Origin, Pattern, read_ids};
-use backstop_files::regular_file;
 use clap::Parser;
 
-use crate::error::{CommandError, Context, Result, unreadable};
+use crate::error::{Context, Exit, Result, open_input};
 use crate::terminal::eprintln;
 use crate::time::parse_past;
 
@@ -179,21 +178,10 @@ impl FilterArgs {
 
 fn read(path: &Path) -> Result<HashSet<String>> {
     let doing = || format!("can't use the ids in {}", path.display());
-    let input: Box<dyn BufRead> = if path == Path::new("-") {
-        Box::new(std::io::stdin().lock())
-    } else {
-        Box::new(BufReader::new(
-            regular_file::open_any(path)
-                .map_err(|error| {
-                    regular_file::advise_if_missing(error, || {
-                        "--ids expects a file with one id in each line, such as `backstop dlq list --letters --save FILE` writes, or - for standard input".to_owned()
-                    })
-                })
-                .map_err(unreadable("the ids", path))?,
-        ))
-    };
-    read_ids(input, IDS_BYTES)
-        .map_err(|error| CommandError::Usage(backstop_core::text::chain(&error)))
+    let expected = "--ids expects a file with one id in each line, such as `backstop dlq list --letters --save FILE` writes, or - for standard input";
+    let input = open_input("the ids", path, expected)?;
+    read_ids(BufReader::new(input), IDS_BYTES)
+        .map_err(|error| Exit::Usage.because(backstop_core::text::chain(&error)))
         .with_context(doing)
 }
 

@@ -1,7 +1,7 @@
 //! A letter as JSON.
 
-use backstop::queue::Attribute;
 use backstop_dead_letters::{Letter, Source};
+use backstop_queue::Attribute;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};

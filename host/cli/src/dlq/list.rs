@@ -191,8 +191,7 @@ impl Listing {
     /// What was seen, with the total first.
     fn summary(&self, filters: &Filters, seen: &Seen) -> String {
         let matching = fitting(filters, self.matching);
-        let queue = one_line(&self.queue);
-        format!("{}{matching}", reading::summary_of(seen, &queue))
+        format!("{}{matching}", reading::summary(seen, Some(&self.queue)))
     }
 
     fn as_json(&self, seen: &Seen) -> Value {

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use backstop::internal::config::{Config, parse_endpoint};
-use backstop::queue::{Connections, Queue};
+use backstop_host::config::{Config, parse_endpoint};
+use backstop_queue::{Connections, Queue};
 use clap::Parser;
 
 use super::reading::unusable;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::hosts::DEFAULT_CONFIG;
 
 /// Names dead-letter queues.
@@ -60,7 +60,7 @@ impl AccessArgs {
     /// Finds the dead-letter queues with this name.
     pub(crate) async fn open(&self, name: &str) -> Result<DeadLetterQueues> {
         if name.starts_with("local:") {
-            return Err(CommandError::Usage(format!(
+            return Err(Exit::Usage.because(format!(
                 "{name} is a queue in the memory of its host: no other program can read it"
             )));
         }
@@ -91,7 +91,7 @@ impl AccessArgs {
             (None, Some(lambda)) => (lambda.retry_queue.as_deref(), &lambda.dead_letter_queues),
             (None, None) => {
                 let names: Vec<_> = config.deciders().map(|(name, _)| name).collect();
-                return Err(CommandError::Usage(format!(
+                return Err(Exit::Usage.because(format!(
                     "{path} has no queue `{name}`, only {}; a dead-letter queue itself is named by its URL or ARN",
                     names.join(", ")
                 )));
@@ -118,7 +118,7 @@ impl AccessArgs {
             }
         }
         if queues.is_empty() {
-            return Err(CommandError::Usage(format!(
+            return Err(Exit::Usage.because(format!(
                 "the queue `{name}` has no dead-letter queue: neither {path} nor a redrive policy names one"
             )));
         }

@@ -4,15 +4,15 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::CancellationToken;
-use backstop::queue::{Queue, QueueError, VisibilityTimeout};
 use backstop_core::text::one_line;
-use backstop_dead_letters::{End, Letter, ReadError, ReadOptions, Seen};
+use backstop_dead_letters::{End, Letter, ReadError, ReadOptions, Seen, read};
 use backstop_files::values::{parse_number, parse_span};
+use backstop_queue::{Queue, QueueError, VisibilityTimeout};
 use clap::Parser;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Exit, Result};
 use crate::terminal::{Progress, count, counted, joined};
 use crate::time::whole_seconds;
 
@@ -60,26 +60,24 @@ impl ReadingArgs {
         mut each: impl FnMut(Letter),
     ) -> Result<Seen> {
         let progress = Progress::counting("letters read");
-        let seen = backstop_dead_letters::read(Arc::clone(queue), self.options(), stop, |letter| {
+        let each = async |letter| {
             progress.add(1);
             each(letter);
-        });
+        };
+        let seen = read(Arc::clone(queue), self.options(), stop, each);
         seen.await.with_context(|| one_line(queue.url()))
     }
 }
 
 impl From<ReadError> for CommandError {
     fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Queue(error) => unusable(&error),
-            ReadError::Redrive { .. } => Self::DeadLetters(error.to_string()),
-        }
+        Exit::Queue.because(error.to_string())
     }
 }
 
 /// A request to a queue failed.
 pub(crate) fn unusable(error: &QueueError) -> CommandError {
-    CommandError::DeadLetters(error.to_string())
+    Exit::Queue.because(error.to_string())
 }
 
 /// `1 letter`, `2,000 letters`.
@@ -90,29 +88,22 @@ pub(crate) fn letters(number: impl TryInto<u64>) -> String {
 /// Fails if a signal ended the reading of a queue. `what` says what is incomplete.
 pub(crate) fn whole<'a>(seen: impl IntoIterator<Item = &'a Seen>, what: &str) -> Result<()> {
     if seen.into_iter().any(|it| it.end == End::Stopped) {
-        Err(CommandError::Interrupted(what.to_owned()))
+        Err(Exit::Interrupted.because(format!("interrupted: {what}")))
     } else {
         Ok(())
     }
 }
 
-/// What was seen, for people: `240 letters seen of about 250`.
-pub(crate) fn summary(seen: &Seen) -> String {
-    summary_with(seen, "")
-}
-
-/// The same with the queue: `240 letters seen of about 250 in https://…/orders-dead`.
-pub(crate) fn summary_of(seen: &Seen, queue: &str) -> String {
-    summary_with(seen, &format!(" in {queue}"))
-}
-
-fn summary_with(seen: &Seen, place: &str) -> String {
+/// What was seen, for people: `240 letters seen of about 250`, and in which queue, if that is not clear.
+pub(crate) fn summary(seen: &Seen, queue: Option<&str>) -> String {
     let mut text = format!("{} seen", letters(seen.letters));
     // SQS counts approximately: fewer than were seen say nothing.
     if let Some(about) = seen.about.filter(|about| *about >= seen.letters) {
         text.push_str(&format!(" of about {}", count(about)));
     }
-    text.push_str(place);
+    if let Some(queue) = queue {
+        text.push_str(&format!(" in {}", one_line(queue)));
+    }
     if seen.held_by_others > 0 {
         text.push_str(&format!(
             "; others held about {}, which nobody else can see meanwhile",
@@ -187,7 +178,7 @@ mod tests {
             (208, "208 letters seen of about 208"),
             (1_250, "208 letters seen of about 1,250"),
         ] {
-            assert_eq!(summary(&seen(about, End::Empty)), expected);
+            assert_eq!(summary(&seen(about, End::Empty), None), expected);
         }
         assert!(whole([&seen(9, End::Empty), &seen(9, End::Most)], "more").is_ok());
         assert!(whole([&seen(9, End::Empty), &seen(9, End::Stopped)], "more").is_err());

@@ -6,21 +6,21 @@ use std::io::{BufRead, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use backstop::CancellationToken;
-use backstop::internal::config::parse_endpoint;
-use backstop::queue::Connections;
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::{
     ArchiveError, ArchivedLetter, ArchivedLetters, Filters, Restoring, read_ids, restore,
 };
+use backstop_host::config::parse_endpoint;
+use backstop_queue::Connections;
 use clap::Parser;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::filters::FilterArgs;
 use super::queue::address;
 use super::reading::{letters, unusable};
 use super::s3::Prefix;
-use crate::error::{CommandError, Context, Result, unreadable};
+use crate::error::{CommandError, Context, Exit, Result, unreadable};
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, println};
 
@@ -178,7 +178,7 @@ fn unusable_archive(error: ArchiveError) -> CommandError {
     match error {
         ArchiveError::Io { path, cause } => unreadable("the archive", &path)(cause),
         error @ (ArchiveError::Busy(_) | ArchiveError::Line { .. }) => {
-            CommandError::Usage(chain(&error))
+            Exit::Usage.because(chain(&error))
         }
     }
 }
@@ -280,8 +280,8 @@ impl Run<'_> {
         }
         if counts.refused.is_empty() {
             return if is_cut {
-                Err(CommandError::Interrupted(
-                    "not all letters were put back; the same command goes on".to_owned(),
+                Err(Exit::Interrupted.because(
+                    "interrupted: not all letters were put back; the same command goes on",
                 ))
             } else {
                 Ok(())
@@ -291,7 +291,7 @@ impl Run<'_> {
         let refused: Vec<_> = refused
             .map(|(id, why)| one_line(&format!("{id}: {why}")))
             .collect();
-        Err(CommandError::DeadLetters(format!(
+        Err(Exit::Queue.because(format!(
             "{} refused, and in the archive only: {}",
             letters(counts.refused.len()),
             refused.join("; ")
@@ -358,7 +358,7 @@ impl Journal {
             Err(error) => return Err(error).with_context(|| path.display().to_string()),
         };
         read_ids(std::io::BufReader::new(file), JOURNAL_BYTES)
-            .map_err(|error| CommandError::Usage(chain(&error)))
+            .map_err(|error| Exit::Usage.because(chain(&error)))
             .with_context(|| path.display().to_string())
     }
 
@@ -370,14 +370,12 @@ impl Journal {
             .mode(0o600)
             .open(path)
             .with_context(|| format!("can't write {}", path.display()))?;
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
-            |_| {
-                CommandError::Usage(format!(
-                    "another command is restoring with {}",
-                    path.display()
-                ))
-            },
-        )?;
+        file.try_lock().map_err(|_| {
+            Exit::Usage.because(format!(
+                "another command is restoring with {}",
+                path.display()
+            ))
+        })?;
         // Only now: another command could have added ids before.
         let known = Self::read(path)?;
         let path = path.to_owned();

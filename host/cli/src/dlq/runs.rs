@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use backstop::queue::Connections;
 use backstop_core::clock;
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::redrive::{self, Ledger, Plan, RunFolder, Runs, Setup};
+use backstop_queue::Connections;
 use clap::Parser;
 use serde_json::{Value, json};
 
 use super::reading::STOPPING;
 use super::redrive::report;
 use super::redrive::state::{self, StateArgs};
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::{joined, println, short};
 use crate::time::ago;
@@ -96,9 +96,8 @@ async fn check(folder: &RunFolder) -> Result<()> {
     };
     redrive::check(setup).await?;
     if stop.is_cancelled() {
-        Err(CommandError::Interrupted(
-            "not all letters were read: some may have failed again unseen".to_owned(),
-        ))
+        Err(Exit::Interrupted
+            .because("interrupted: not all letters were read: some may have failed again unseen"))
     } else {
         Ok(())
     }
@@ -163,10 +162,8 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
 /// A run whose files can't be read.
 fn unreadable(id: &str, why: &str, is_json: bool) {
     if is_json {
-        println!(
-            "{}",
-            json!({"version": 1, "run": id, "outcome": "unreadable", "reason": why})
-        );
+        let run = json!({"version": 1, "run": id, "outcome": "unreadable", "reason": why});
+        println!("{run}");
     } else {
         println!("{}  unreadable: {}", one_line(id), one_line(why))
     }

@@ -3,12 +3,12 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use backstop::queue::Connections;
 use backstop_core::clock;
 use backstop_dead_letters::ArchivedLetters;
+use backstop_queue::Connections;
 use backstop_versions::{Bucket, BucketError};
 
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 
 /// The largest object that is read back, in bytes.
 const OBJECT_BYTES: usize = 128 << 20;
@@ -32,9 +32,9 @@ impl Prefix {
         };
         let (bucket, prefix) = address.split_once('/').unwrap_or((address, ""));
         if bucket.is_empty() {
-            return Err(CommandError::Usage(format!(
-                "{text} has no bucket: expected s3://bucket/prefix"
-            )));
+            return Err(
+                Exit::Usage.because(format!("{text} has no bucket: expected s3://bucket/prefix"))
+            );
         }
         let sdk = connections.sdk().await;
         let has_endpoint =

@@ -4,18 +4,18 @@ use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use backstop::CancellationToken;
-use backstop::queue::{Attribute, Queue};
 use backstop_core::clock;
 use backstop_core::failure::{Timestamp, bounded_id};
 use backstop_core::text::one_line;
-use backstop_dead_letters::{Filters, Letter, Reader};
+use backstop_dead_letters::{Filters, Letter, read};
+use backstop_queue::{Attribute, Queue};
 use clap::Parser;
+use tokio_util::sync::CancellationToken;
 
 use super::letter;
 use super::queue::QueueArgs;
 use super::reading::{ReadingArgs, STOPPING, summary};
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::ids::{Kind, elsewhere};
 use crate::signals::stop_on_signal;
 use crate::terminal::style::BOLD;
@@ -61,8 +61,8 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result<()> {
     if args.raw && std::io::stdout().is_terminal() {
-        return Err(CommandError::Usage(
-            "--raw writes the body as it is, which can control a terminal: redirect it to a file or a pipe".to_owned(),
+        return Err(Exit::Usage.because(
+            "--raw writes the body as it is, which can control a terminal: redirect it to a file or a pipe",
         ));
     }
     let opened = args.queue.open().await?;
@@ -80,7 +80,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let missing: Vec<_> = wanted.iter().map(|id| one_line(id)).collect();
     let hint = wanted.iter().map(|id| elsewhere(id, &[Kind::Message]));
     let hint = hint.max_by_key(String::len).unwrap_or_default();
-    Err(CommandError::Failed(format!(
+    Err(Exit::Unexpected.because(format!(
         "not found: {} ({}){hint}",
         missing.join(", "),
         said.join("; ")
@@ -94,34 +94,27 @@ async fn find(
     wanted: &mut HashSet<String>,
     stop: CancellationToken,
 ) -> Result<String> {
-    let mut reader = Reader::open(Arc::clone(queue), args.reading.options()).await?;
-    let failure = loop {
-        let letters = match reader.next(&stop).await {
-            Ok(letters) if letters.is_empty() => break None,
-            Ok(letters) => letters,
-            Err(error) => break Some(error),
-        };
-        for letter in &letters {
+    let seen = read(
+        Arc::clone(queue),
+        args.reading.options(),
+        &stop,
+        async |letter| {
             let filters = Filters {
                 ids: Some(wanted.clone()),
                 ..Filters::default()
             };
-            if filters.matches(letter) {
+            if filters.matches(&letter) {
                 wanted.remove(&letter.message.id);
                 wanted.remove(&letter.original_id);
                 wanted.remove(bounded_id(&letter.original_id).as_ref());
-                print(args, letter, queue.url());
+                print(args, &letter, queue.url());
             }
-        }
-        if wanted.is_empty() {
-            stop.cancel();
-        }
-    };
-    let seen = reader.release().await;
-    match failure {
-        Some(error) => Err(error.into()),
-        None => Ok(summary(&seen)),
-    }
+            if wanted.is_empty() {
+                stop.cancel();
+            }
+        },
+    );
+    Ok(summary(&seen.await?, None))
 }
 
 fn print(args: &Args, letter: &Letter, queue: &str) {

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use backstop::internal::assembly::Assembly;
-use backstop::internal::config::Config;
-use backstop::queue::Queue;
 use backstop_core::decision::{Action, Bounds, DecidedBy, Decision, FallbackCause, Reach, decide};
 use backstop_core::failure::{Error, Milliseconds};
 use backstop_core::settings::parse_pair;
 use backstop_core::text::one_line;
 use backstop_dead_letters::{Attempts, Filters, Letter, Reader, Seen, rebuild};
 use backstop_engine::{Payload, Policy};
+use backstop_host::assembly::Assembly;
+use backstop_host::config::Config;
+use backstop_queue::Queue;
 use clap::Parser;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ use super::filters::FilterArgs;
 use super::list::Saved;
 use super::queue::QueueArgs;
 use super::reading::{self, ReadingArgs, STOPPING};
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, println};
 
@@ -112,10 +112,8 @@ pub(super) async fn run(args: Args) -> Result<()> {
     }
     if args.json {
         let policy = classifier.policy.title();
-        println!(
-            "{}",
-            json!({"version": 1, "policy": policy, "queues": queues})
-        );
+        let result = json!({"version": 1, "policy": policy, "queues": queues});
+        println!("{result}");
     }
     reading::whole(&all_seen, "there may be more letters than those evaluated")
 }
@@ -139,9 +137,8 @@ async fn load(args: &Args, config: Option<Config>) -> Result<Classifier> {
         let config = config.as_ref();
         let decider = config.and_then(|it| it.deciders().find(|(name, _)| *name == queue));
         let (Some(config), Some((_, decider))) = (config, decider) else {
-            return Err(CommandError::Usage(
-                "which policy? Use --policy, or the name of a queue in the configuration"
-                    .to_owned(),
+            return Err(Exit::Usage.because(
+                "which policy? Use --policy, or the name of a queue in the configuration",
             ));
         };
         let policy = Assembly::for_check(config)?
@@ -198,7 +195,7 @@ async fn classify_all(
     reader: &mut Reader,
     classifier: &Arc<Classifier>,
     filters: &Filters,
-    stop: &backstop::CancellationToken,
+    stop: &tokio_util::sync::CancellationToken,
     mut saved: Option<&mut Saved>,
 ) -> Result<Answers> {
     let progress = Progress::counting("letters classified");
@@ -317,7 +314,7 @@ impl Answers {
     }
 
     fn print(&self, queue: &Arc<dyn Queue>, classifier: &Classifier, seen: &Seen) {
-        println!("{}", reading::summary_of(seen, &one_line(queue.url())));
+        println!("{}", reading::summary(seen, Some(queue.url())));
         println!("policy {}", one_line(&classifier.policy.title()));
         for (verdict, title) in [
             ("retry", "would be retried"),

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use backstop::internal::admin::{ClientError, Host, HostStatus};
 use backstop_core::text::one_line;
+use backstop_host::admin::{ClientError, Host, HostStatus};
 use clap::Parser;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::hosts::{HostArgs, each, print_each, status};
 use crate::terminal::style::BOLD;
 use crate::terminal::{count, println};
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for (host, _) in &answers {
         let ended = Handle::current().block_on(ends(host, until));
         if !ended {
-            return Err(CommandError::NoHost(format!(
+            return Err(Exit::Queue.because(format!(
                 "{} has not ended within {}: it goes on with what it has in hand, up to `grace` of its queues; `backstop status` shows how much that is",
                 one_line(host.name()),
                 whole_seconds(args.wait)

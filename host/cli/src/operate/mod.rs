@@ -6,7 +6,7 @@ pub(crate) mod resume;
 pub(crate) mod set;
 pub(crate) mod status;
 
-use backstop::internal::admin::{Host, HostAnswer};
+use backstop_host::admin::{Host, HostAnswer};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use backstop::internal::consumer::Pause;
 use backstop_core::clock;
 use backstop_core::failure::Milliseconds;
 use backstop_core::text::one_line;
+use backstop_host::consumer::Pause;
 use clap::Parser;
 use serde_json::json;
 

@@ -1,13 +1,13 @@
 //! `backstop set`: changes the limits of a queue on running hosts.
 
-use backstop::internal::consumer::Serving;
 use backstop_core::text::one_line;
+use backstop_host::consumer::Serving;
 use clap::Parser;
 use serde_json::{Map, Value};
 
 use super::act;
 use super::status::limits;
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::hosts::{HostArgs, print_each};
 use crate::terminal::println;
 use crate::terminal::style::BOLD;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for (key, value) in &args.limits {
         if body.insert(key.clone(), value.clone()).is_some() {
             let text = format!("`{key}` is given twice: name each limit once");
-            return Err(CommandError::Usage(text));
+            return Err(Exit::Usage.because(text));
         }
     }
     let answers = act::<Serving>(&args.hosts, &args.queue, "set", &Value::Object(body))?;

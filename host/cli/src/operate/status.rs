@@ -1,10 +1,10 @@
 //! `backstop status`: how running hosts serve their queues.
 
-use backstop::internal::admin::{HostStatus, QueueStatus};
-use backstop::internal::consumer::{Pause, Serving};
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
+use backstop_host::admin::{HostStatus, QueueStatus};
+use backstop_host::consumer::{Pause, Serving};
 use clap::Parser;
 
 use crate::error::Result;
@@ -68,6 +68,14 @@ fn print(host: &str, status: &QueueStatus) {
         }
         let in_flight = count(wide(serving.in_flight));
         println!("  in flight   {in_flight}; {}", limits(serving));
+    }
+    for down in &status.down {
+        let key = down.key.as_deref().unwrap_or("the whole queue");
+        let text = format!(
+            "{key}: the breaker is {}, after {} failures",
+            down.state, down.failed
+        );
+        println!("  {YELLOW}down        {}{YELLOW:#}", one_line(&text));
     }
     println!("  policy      {}", one_line(&status.policy.title));
 }

@@ -6,7 +6,7 @@ use backstop_workbench::chart::{Chart, png, svg};
 use clap::Parser;
 
 use super::folder_of;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::terminal::println;
 
 /// The files to draw a chart into.
@@ -27,7 +27,7 @@ impl Charts {
         for path in [&self.svg, &self.png].into_iter().flatten() {
             if !folder_of(path).is_dir() || path.is_dir() {
                 let path = path.display();
-                return Err(CommandError::Usage(format!(
+                return Err(Exit::Usage.because(format!(
                     "no chart can be written to {path}: expected a file in a folder that exists"
                 )));
             }

@@ -5,8 +5,7 @@ use std::sync::Once;
 
 use backstop_workbench::{self, Built, Installation, Project};
 
-use crate::error::Result;
-use crate::exit::Exit;
+use crate::error::{Exit, Result};
 use crate::terminal::eprintln;
 use crate::terminal::style::DIM;
 use crate::{log, signals};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use backstop_versions::{NewKeys, SigningError};
 use clap::Parser;
 
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::terminal::{println, prompt};
 
 const EXAMPLES: &str = "\
@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     for path in [&secret, &public] {
         if path.exists() {
             let path = path.display();
-            return Err(CommandError::Usage(format!(
+            return Err(Exit::Usage.because(format!(
                 "{path} already exists, and keys are never replaced"
             )));
         }

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use backstop_core::settings::Settings;
-use backstop_core::settings::parse_pair;
+use backstop_core::settings::{Settings, parse_pair};
 use backstop_engine::{Policy, Sandbox, builtin};
 use backstop_versions::{PartSpec, PolicySpec, Source};
 use backstop_workbench::subject::Subject;
@@ -27,11 +26,7 @@ pub(super) struct NamedPolicy {
 impl NamedPolicy {
     /// Loads and validates the policy, as a host does.
     pub(super) fn load(&self) -> Result<Policy> {
-        load(
-            &sandbox::cached()?,
-            &self.policy,
-            &self.settings.clone().into(),
-        )
+        super::load(&self.policy, &self.settings.clone().into())
     }
 
     /// Loads the policy without validating it.

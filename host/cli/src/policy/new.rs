@@ -8,7 +8,7 @@ use backstop_workbench::{Installation, Language, PolicyName, Project, ToolError}
 use clap::{Parser, ValueEnum};
 
 use super::component;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{CommandError, Context, Exit, Result};
 use crate::terminal::{eprintln, println, prompt};
 
 const EXAMPLES: &str = "\
@@ -114,8 +114,8 @@ pub(super) fn run(args: Args) -> Result<()> {
 /// What would be installed, if somebody can be asked, or need not be.
 fn installation(language: Language, folder: &Path, is_agreed: bool) -> Result<Installation> {
     if !is_agreed && !std::io::stdin().is_terminal() {
-        return Err(CommandError::Usage(
-            "--install asks before it installs anything, and standard input is no terminal: add --yes to install without a question, or leave --install out to get the commands".to_owned(),
+        return Err(Exit::Usage.because(
+            "--install asks before it installs anything, and standard input is no terminal: add --yes to install without a question, or leave --install out to get the commands",
         ));
     }
     Ok(Installation::new(language, folder)?)

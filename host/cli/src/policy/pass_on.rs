@@ -1,7 +1,7 @@
 //! Passes the new times of messages that are sent again on to the other hosts: any host of the queue may receive such a message when its hop ends.
 
-use backstop::internal::admin::{ClientError, Host, HostAnswer};
 use backstop_core::text::chain;
+use backstop_host::admin::{ClientError, Host, HostAnswer};
 use backstop_settle::waiting::{EarlierTime, Taken};
 use futures_util::future::join_all;
 use serde_json::json;

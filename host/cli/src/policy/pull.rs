@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use backstop_engine::{Limits, PolicyDigest};
 use backstop_files::atomic_write;
-use backstop_versions::{Fetched, policy_name, signature_path, signed_with};
+use backstop_versions::{Fetched, Source, policy_name, signature_path, signed_with};
 use clap::Parser;
 use serde_json::json;
 
-use super::remote::{Remote, RemoteArgs};
+use super::remote::{RemoteArgs, file_name, parse_remote};
 use super::sign::public_keys;
 use crate::error::{Context, Result};
 use crate::terminal::{Size, println};
@@ -27,8 +27,8 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
     /// oci://REGISTRY/REPOSITORY:TAG or s3://BUCKET/KEY; with @sha256:DIGEST, any other content is rejected
-    #[arg(value_name = "ADDRESS")]
-    remote: Remote,
+    #[arg(value_name = "ADDRESS", value_parser = parse_remote)]
+    remote: Source,
 
     /// The file to write [default: the last part of the repository's name with .wasm, or of the key]
     #[arg(short, long, value_name = "FILE")]
@@ -53,14 +53,14 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<()> {
     let keys = public_keys(&args.require_signature, args.signed_for.clone())?;
     let limit = Limits::default().component;
-    let pulled = args.remote.0.fetch(&args.remotes.connect(), limit)?;
+    let pulled = args.remote.fetch(&args.remotes.connect(), limit)?;
     if let Some(keys) = &keys {
         keys.verify(&pulled.file, pulled.signature.as_deref())
             .with_context(|| format!("{} is rejected", args.remote))?;
     }
     let path = match &args.output {
         Some(path) => path.clone(),
-        None => PathBuf::from(args.remote.file_name()),
+        None => PathBuf::from(file_name(&args.remote)),
     };
     write(&path, &pulled).with_context(|| format!("can't write {}", path.display()))?;
     let digest = PolicyDigest::of(&pulled.file);
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if args.json {
         let result = json!({
             "place": args.remote.to_string(),
-            "pinned": args.remote.0.pinned(&pulled.pin),
+            "pinned": args.remote.pinned(&pulled.pin),
             "pin": pulled.pin,
             "digest": digest,
             "bytes": pulled.file.len(),
@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         println!("{result}");
         return Ok(());
     }
-    println!("pulled     {}", args.remote.0.pinned(&pulled.pin));
+    println!("pulled     {}", args.remote.pinned(&pulled.pin));
     let size = Size(pulled.file.len());
     println!("file       {}, {digest}, {size}", path.display());
     match (signed_by, keys) {

@@ -7,15 +7,16 @@ use backstop_core::settings::parse_pair;
 use backstop_engine::PolicyDigest;
 use backstop_files::regular_file;
 use backstop_versions::{
-    LONGEST_SIGNATURE, Location, Package, Remotes, SIGNATURE_SUFFIX, policy_name, signed_with,
+    LONGEST_SIGNATURE, Location, Package, Remotes, SIGNATURE_SUFFIX, Source, policy_name,
+    signed_with,
 };
 use clap::Parser;
 use serde_json::json;
 
 use super::named_policy::{self, NamedPolicy};
-use super::remote::{Remote, RemoteArgs};
+use super::remote::{RemoteArgs, file_name, parse_remote};
 use super::sign;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::terminal::{Size, println};
 
 const EXAMPLES: &str = "\
@@ -37,8 +38,8 @@ pub(super) struct Args {
     policy: NamedPolicy,
 
     /// oci://REGISTRY/REPOSITORY:TAG or s3://BUCKET/KEY
-    #[arg(value_name = "ADDRESS")]
-    remote: Remote,
+    #[arg(value_name = "ADDRESS", value_parser = parse_remote)]
+    remote: Source,
 
     /// Sign the policy with this secret key; the password of an encrypted key is BACKSTOP_KEY_PASSWORD, or typed at a prompt
     #[arg(long, value_name = "KEY", conflicts_with = "signature")]
@@ -65,8 +66,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    if args.remote.0.is_pinned() {
-        return Err(CommandError::Usage(format!(
+    if args.remote.is_pinned() {
+        return Err(Exit::Usage.because(format!(
             "{} is pinned to a digest, which is known only after a push: leave out the @ and what follows it",
             args.remote
         )));
@@ -74,7 +75,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let file = named_policy::source(&args.policy.policy)?.read()?;
     let digest = PolicyDigest::of(&file);
     if args.policy.load()?.digests() != [digest] {
-        return Err(CommandError::Failed(format!(
+        return Err(Exit::Unexpected.because(format!(
             "{} changed while it was being read",
             args.policy.policy
         )));
@@ -84,7 +85,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let bytes = file.len();
     let remotes = args.remotes.connect();
     let pin = remotes.wait(push(args, &remotes, file, signature.as_deref()))??;
-    let pinned = args.remote.0.pinned(&pin);
+    let pinned = args.remote.pinned(&pin);
     if args.json {
         let result = json!({
             "place": args.remote.to_string(),
@@ -98,7 +99,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     println!("pushed     {}", args.remote);
-    if matches!(args.remote.0.location, Location::Registry(_)) {
+    if matches!(args.remote.location, Location::Registry(_)) {
         println!("manifest   {pin}");
     }
     println!("file       {digest}, {}", Size(bytes));
@@ -114,7 +115,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// The signature: made now, read from a file, or none.
 fn signature(args: &Args, file: &[u8]) -> Result<Option<String>> {
     if let Some(key) = &args.sign {
-        let (name, policy) = (args.remote.file_name(), args.policy_name.as_deref());
+        let (name, policy) = (file_name(&args.remote), args.policy_name.as_deref());
         return Ok(Some(sign::sign(key, file, &name, policy)?));
     }
     let read = |path: &PathBuf| {
@@ -132,7 +133,7 @@ async fn push(
     file: Vec<u8>,
     signature: Option<&str>,
 ) -> Result<String> {
-    match &args.remote.0.location {
+    match &args.remote.location {
         Location::Registry(reference) => {
             let annotations: BTreeMap<_, _> = args.annotations.iter().cloned().collect();
             let package = Package::policy(file, annotations, created()?)
@@ -150,10 +151,9 @@ async fn push(
             s3.put(bucket, key, file).await?;
             Ok(pin)
         }
-        Location::Builtin(_) | Location::Path(_) => Err(CommandError::Usage(format!(
-            "{} is on this machine",
-            args.remote
-        ))),
+        Location::Builtin(_) | Location::Path(_) => {
+            Err(Exit::Usage.because(format!("{} is on this machine", args.remote)))
+        }
     }
 }
 
@@ -166,7 +166,7 @@ fn created() -> Result<jiff::Timestamp> {
     let created = seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     created.ok_or_else(|| {
         let text = Path::new(&text).display();
-        CommandError::Usage(format!(
+        Exit::Usage.because(format!(
             "SOURCE_DATE_EPOCH is `{text}`; expected seconds since 1970"
         ))
     })

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use backstop::internal::admin::{Host, HostAnswer};
 use backstop_core::clock;
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::one_line;
+use backstop_host::admin::{Host, HostAnswer};
 use backstop_settle::waiting::{Reconsidered, Taken};
 use clap::Parser;
 use serde_json::json;

@@ -1,17 +1,11 @@
 //! Addresses that policies are pushed to and pulled from: a tag of an OCI registry, or a key of an S3 bucket.
 
-use std::fmt;
 use std::path::Path;
-use std::str::FromStr;
 
 use clap::Parser;
 
-use backstop::internal::config::parse_endpoint;
+use backstop_host::config::parse_endpoint;
 use backstop_versions::{Location, RegistryOptions, Remotes, Source};
-
-/// The address of a policy on another machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Remote(pub(super) Source);
 
 /// How to connect to registries and to S3.
 #[derive(Debug, Parser)]
@@ -39,39 +33,26 @@ impl RemoteArgs {
     }
 }
 
-impl Remote {
-    /// The default name of its file.
-    pub(super) fn file_name(&self) -> String {
-        let last = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
-        match &self.0.location {
-            Location::Registry(reference) => format!("{}.wasm", last(reference.repository())),
-            Location::S3 { key, .. } => last(key),
-            Location::Builtin(_) | Location::Path(_) => last(&self.0.to_string()),
-        }
+/// Parses the address of a policy on another machine.
+pub(super) fn parse_remote(text: &str) -> Result<Source, String> {
+    if !text.starts_with("oci://") && !text.starts_with("s3://") {
+        return Err(
+            "expected oci://REGISTRY/REPOSITORY:TAG, such as oci://localhost:5000/policies/orders:1.0.0, or s3://BUCKET/KEY"
+                .to_owned(),
+        );
     }
+    Source::parse(text, Path::new("")).map_err(|error| error.to_string())
 }
 
-impl fmt::Display for Remote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+/// The default name of the file of a policy on another machine.
+pub(super) fn file_name(remote: &Source) -> String {
+    let last = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
+    match &remote.location {
+        Location::Registry(reference) => format!("{}.wasm", last(reference.repository())),
+        Location::S3 { key, .. } => last(key),
+        Location::Builtin(_) | Location::Path(_) => last(&remote.to_string()),
     }
 }
-
-impl FromStr for Remote {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if !text.starts_with("oci://") && !text.starts_with("s3://") {
-            return Err(
-                "expected oci://REGISTRY/REPOSITORY:TAG, such as oci://localhost:5000/policies/orders:1.0.0, or s3://BUCKET/KEY"
-                    .to_owned(),
-            );
-        }
-        let source = Source::parse(text, Path::new("")).map_err(|error| error.to_string())?;
-        Ok(Self(source))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,8 +68,8 @@ mod tests {
             (&format!("s3://policies/orders.wasm@{pin}"), "orders.wasm"),
             ("s3://policies/a@b.wat", "a@b.wat"),
         ] {
-            let remote: Remote = text.parse().unwrap();
-            assert_eq!(remote.file_name(), name, "{text}");
+            let remote = parse_remote(text).unwrap();
+            assert_eq!(file_name(&remote), name, "{text}");
             assert_eq!(remote.to_string(), text);
         }
         for text in [
@@ -97,7 +78,7 @@ mod tests {
             "orders.wasm",
             "",
         ] {
-            assert!(text.parse::<Remote>().is_err(), "{text}");
+            assert!(parse_remote(text).is_err(), "{text}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! `backstop policy rollback`: returns running hosts to the previous version of their policies.
 
-use backstop::internal::admin::HostStatus;
+use backstop_host::admin::HostStatus;
 use clap::Parser;
 use serde_json::json;
 
 use super::status::print;
-use crate::error::{CommandError, Result};
-use crate::hosts::{HostArgs, each, serves, status};
+use crate::error::{Exit, Result};
+use crate::hosts::{HostArgs, NoHost, each, not_served, serves, status};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,9 +46,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let served = each(&hosts, status)?;
     let is_unknown = |name: &&String| !served.iter().any(|(_, status)| serves(status, name));
     if let Some(unknown) = args.queues.iter().find(is_unknown) {
-        return Err(CommandError::NoHost(format!(
-            "no running host serves the queue `{unknown}`: nothing was rolled back"
-        )));
+        let reason = "nothing was rolled back";
+        return Err(NoHost(format!("{}: {reason}", not_served(unknown))).into());
     }
     // Each host gets the names of its own queues.
     let requests: Vec<_> = served
@@ -73,8 +72,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     print(&answers, args.json)?;
     let mut queues = answers.into_iter().flat_map(|(_, answer)| answer.queues);
     let refused = queues.find_map(|queue| {
-        let (queue, reason) = (queue.queue, queue.not_rolled_back?);
-        Some(CommandError::RollbackRefused { queue, reason })
+        let reason = queue.not_rolled_back?;
+        Some(Exit::Policy.because(format!("queue `{}`: {reason}", queue.queue)))
     });
     refused.map_or(Ok(()), Err)
 }

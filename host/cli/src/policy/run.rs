@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_core::clock;
-use backstop_core::decision::{Action, Answer};
+use backstop_core::decision::Answer;
 use backstop_core::failure::{Failure, Milliseconds, random};
-use backstop_core::fallback;
 use backstop_core::text::one_line;
+use backstop_core::{clock, fallback};
 use backstop_engine::{Evaluation, Limits, Payload, Policy};
 use backstop_files::regular_file::{self, GIVEN};
 use backstop_files::values::{parse_number, parse_span};
@@ -20,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::failure_args::{FailureArgs, describe};
 use super::named_policy::NamedPolicy;
-use crate::error::{CommandError, Context, Result, unreadable};
+use crate::error::{Context, Exit, Result, unreadable};
 use crate::terminal::style::RED;
 use crate::terminal::{Size, joined, println};
 
@@ -97,7 +96,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     match evaluation.answer {
         Ok(_) => Ok(()),
-        Err(error) => Err(CommandError::BrokenPolicy(error)),
+        Err(error) => Err(Exit::Policy.because(format!(
+            "the policy {error}: a host would let the fallback decide"
+        ))),
     }
 }
 
@@ -192,12 +193,12 @@ fn explain(policy: &Policy, failure: &Failure, evaluation: &Evaluation) {
     match &evaluation.answer {
         Ok(Answer { class, action }) => {
             line("class", class.to_string());
-            line("verdict", verdict(action));
+            line("verdict", action.to_string());
         }
         Err(error) => {
             let error = one_line(&error.to_string());
             println!("{:<9} {RED}the policy {error}{RED:#}", "broken");
-            line("fallback", verdict(&fallback::decide(failure).action));
+            line("fallback", fallback::decide(failure).action.to_string());
         }
     }
     for (pointer, value) in &evaluation.payload_reads.parts {
@@ -227,14 +228,4 @@ fn explain(policy: &Policy, failure: &Failure, evaluation: &Evaluation) {
             Size(limits.memory)
         ),
     );
-}
-
-fn verdict(action: &Action) -> String {
-    let verdict = action.verdict();
-    match action {
-        Action::Retry { delay } => format!("{verdict} in {delay}"),
-        Action::DeadLetter { reason } | Action::Discard { reason } => {
-            format!("{verdict}: {reason}")
-        }
-    }
 }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use backstop::internal::config::Cache;
 use backstop_engine::{Compiled, Limits, Sandbox};
+use backstop_host::config::Cache;
 
 use crate::error::Result;
 

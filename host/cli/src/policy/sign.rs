@@ -11,7 +11,7 @@ use backstop_versions::{
 use clap::Parser;
 
 use super::named_policy;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::terminal::{println, prompt};
 
 const EXAMPLES: &str = "\
@@ -97,10 +97,10 @@ pub(super) fn file_of(policy: &str) -> Result<PathBuf> {
     let source = named_policy::source(policy)?;
     match source.location {
         Location::Path(path) => Ok(path),
-        Location::Builtin(name) => Err(CommandError::Usage(format!(
+        Location::Builtin(name) => Err(Exit::Usage.because(format!(
             "`{name}` is built in and has no file to sign; expected a file or a policy's folder"
         ))),
-        Location::S3 { .. } | Location::Registry(_) => Err(CommandError::Usage(format!(
+        Location::S3 { .. } | Location::Registry(_) => Err(Exit::Usage.because(format!(
             "`{source}` is not a local file; `backstop policy push --sign` signs a file as it uploads it"
         ))),
     }

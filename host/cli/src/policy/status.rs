@@ -1,8 +1,8 @@
 //! `backstop policy status`: the active versions of running hosts.
 
 use anstyle::Style;
-use backstop::internal::admin::{Host, HostStatus, QueueStatus};
 use backstop_core::text::one_line;
+use backstop_host::admin::{Host, HostStatus, QueueStatus};
 use clap::Parser;
 
 use crate::error::Result;

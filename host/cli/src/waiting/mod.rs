@@ -3,8 +3,8 @@
 pub(crate) mod filters;
 mod report;
 
-use backstop::internal::admin::HostWaiting;
 use backstop_core::clock;
+use backstop_host::admin::HostWaiting;
 use clap::Parser;
 
 use crate::error::Result;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         answers.retain(|(_, answer)| !answer.queues.is_empty());
         if answers.is_empty() {
-            return Err(not_served(name));
+            return Err(not_served(name).into());
         }
     }
     if args.json {

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use backstop::internal::admin::{Host, HostWaiting};
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::one_line;
+use backstop_host::admin::{Host, HostWaiting};
 use backstop_settle::waiting::{Count, Due, Group, QueueReport};
 
 use crate::terminal::style::{BOLD, DIM, YELLOW};
@@ -43,11 +43,11 @@ pub(super) fn print(answers: &[(&Host, HostWaiting)], is_filtered: bool, now: Ti
     }
 }
 
-/// The reports of several hosts of one queue as one.
+/// The reports of several hosts of one queue as one, without their policies.
 fn sum<'a>(reports: impl Iterator<Item = &'a QueueReport>) -> QueueReport {
     let mut sum = QueueReport::default();
     let mut groups: BTreeMap<(&str, &str), Group> = BTreeMap::new();
-    let (mut attempts, mut policies) = (BTreeMap::new(), BTreeMap::new());
+    let mut attempts = BTreeMap::new();
     for report in reports {
         sum.waiting += report.waiting;
         sum.resent += report.resent;
@@ -65,9 +65,6 @@ fn sum<'a>(reports: impl Iterator<Item = &'a QueueReport>) -> QueueReport {
         for Count { value, count } in &report.attempts {
             *attempts.entry(*value).or_default() += count;
         }
-        for Count { value, count } in &report.policies {
-            *policies.entry(value.clone()).or_default() += count;
-        }
         if sum.due.counts.is_empty() {
             sum.due = report.due.clone()
         } else {
@@ -76,16 +73,11 @@ fn sum<'a>(reports: impl Iterator<Item = &'a QueueReport>) -> QueueReport {
     }
     sum.groups = groups.into_values().collect();
     sum.groups.sort_by_key(|group| Reverse(group.count));
-    sum.attempts = counts(attempts);
-    sum.policies = counts(policies);
-    sum
-}
-
-fn counts<T>(counts: BTreeMap<T, u64>) -> Vec<Count<T>> {
-    let counts = counts.into_iter();
-    counts
+    let attempts = attempts.into_iter();
+    sum.attempts = attempts
         .map(|(value, count)| Count { value, count })
-        .collect()
+        .collect();
+    sum
 }
 
 fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp) {

@@ -1,9 +1,9 @@
 //! What a host remembers of a message that waits.
 
-use backstop::internal::admin::Host;
-use backstop_core::decision::{Action, Hold};
+use backstop_core::decision::Hold;
 use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
+use backstop_host::admin::Host;
 use backstop_settle::waiting::{MessageReport, Today};
 
 use crate::terminal::println;
@@ -60,13 +60,8 @@ fn held(message: &MessageReport, now: Timestamp) -> String {
 fn today(today: &Today) -> String {
     match today {
         Today::Decision(decision) => {
-            let made = match &decision.action {
-                Action::Retry { delay } => format!("retry in {delay}"),
-                Action::DeadLetter { reason } | Action::Discard { reason } => {
-                    format!("{}: {reason}", decision.action.verdict())
-                }
-            };
-            format!("{}: {made}, by {}", decision.class, decision.decided_by)
+            let (class, action) = (&decision.class, &decision.action);
+            format!("{class}: {action}, by {}", decision.decided_by)
         }
         Today::NotComparable => {
             "unknown: the active policy reads parts of the payload that the host does not remember"

@@ -84,6 +84,17 @@ pub enum Action {
     },
 }
 
+impl fmt::Display for Action {
+    /// `retry in 2s`, `dead-letter: REASON` or `discard: REASON`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Retry { delay } => write!(f, "retry in {delay}"),
+            Self::DeadLetter { reason } => write!(f, "dead-letter: {reason}"),
+            Self::Discard { reason } => write!(f, "discard: {reason}"),
+        }
+    }
+}
+
 impl Action {
     /// The verdict without its delay or reason.
     pub fn verdict(&self) -> Verdict {

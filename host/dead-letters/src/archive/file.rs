@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 
 use backstop_core::text::of_folder;
 use backstop_files::regular_file;
-use rustix::fs::{FlockOperation, flock};
 
 use super::line::{ArchivedLetter, InvalidLine};
-use crate::last_line;
+use crate::json_lines;
 
 /// The longest line, in bytes: a message of the largest size with every character escaped.
 pub const LINE_BYTES: u64 = 16 << 20;
@@ -68,15 +67,15 @@ impl ArchiveFile {
             let reason = "it is no regular file, so what is written to it may not last";
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, reason)));
         }
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| ArchiveError::Busy(path.to_owned()))?;
+        let locked = file.try_lock();
+        locked.map_err(|_| ArchiveError::Busy(path.to_owned()))?;
         ArchivedLetters::open(path)?.next().transpose()?;
         let mut archive = Self {
             file,
             path: path.to_owned(),
         };
         let is_letter = |line: &[u8]| ArchivedLetter::parse_bytes(line).is_ok();
-        last_line::end(&mut archive.file, LINE_BYTES, is_letter).map_err(failed)?;
+        json_lines::end(&mut archive.file, LINE_BYTES, is_letter).map_err(failed)?;
         archive.file.sync_all().map_err(failed)?;
         // The folder's entry for a new file has to last, too.
         let folder = path.parent().filter(|it| *it != Path::new(""));

@@ -5,10 +5,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use backstop_core::failure::Timestamp;
-use backstop_queue::MAX_ATTRIBUTES;
-use backstop_queue::Message;
 use backstop_queue::dead_letter::DIED;
-use backstop_queue::{Attribute, Description, Outgoing, ReceiptHandle};
+use backstop_queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, ReceiptHandle};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -73,24 +71,15 @@ struct Value {
     base64: Option<String>,
 }
 
-/// A line is not a letter.
+/// A line is not a letter, for this reason.
 #[derive(Debug, thiserror::Error)]
-pub enum InvalidLine {
-    /// It is not the JSON of a letter.
-    #[error("not a letter of an archive: {0}")]
-    Shape(#[from] serde_json::Error),
-    /// It has bytes that are no text.
-    #[error("not a letter of an archive: it is not UTF-8")]
-    Text(#[from] std::str::Utf8Error),
-    /// A later version of Backstop has written it.
-    #[error("written in version {0} of the format, which this version of Backstop does not know")]
-    Version(u32),
-    /// Its id is longer than any of SQS.
-    #[error("not a letter of an archive: its id has more than {LONGEST_ID} bytes")]
-    Id,
-    /// The value of an attribute can't be read.
-    #[error("the attribute `{0}` has neither a text nor bytes in base64")]
-    Attribute(String),
+#[error("{0}")]
+pub struct InvalidLine(String);
+
+impl InvalidLine {
+    fn no_letter(why: impl std::fmt::Display) -> Self {
+        Self(format!("not a letter of an archive: {why}"))
+    }
 }
 
 impl ArchivedLetter {
@@ -119,25 +108,28 @@ impl ArchivedLetter {
 
     /// Its bytes in memory, about.
     pub fn size(&self) -> usize {
-        let attributes = self.attributes.iter();
-        let attributes = attributes.map(|(name, value)| {
-            let texts = [value.value.as_ref(), value.base64.as_ref()];
-            let texts = texts.into_iter().flatten().map(String::len);
-            name.len() + value.data_type.len() + texts.sum::<usize>()
-        });
+        let Self {
+            group,
+            deduplication_id,
+            trace_header,
+            sender,
+            dead_letter_source,
+            ..
+        } = self;
         let texts = [
-            self.group.as_ref(),
-            self.deduplication_id.as_ref(),
-            self.trace_header.as_ref(),
-            self.sender.as_ref(),
-            self.dead_letter_source.as_ref(),
+            group,
+            deduplication_id,
+            trace_header,
+            sender,
+            dead_letter_source,
         ];
         let texts = texts.into_iter().flatten().map(String::len);
-        self.id.len()
-            + self.queue.len()
-            + self.body.len()
-            + texts.sum::<usize>()
-            + attributes.sum::<usize>()
+        let attributes = self.attributes.iter().map(|(name, value)| {
+            let texts = [&value.value, &value.base64].into_iter().flatten();
+            name.len() + value.data_type.len() + texts.map(String::len).sum::<usize>()
+        });
+        let own = self.id.len() + self.queue.len() + self.body.len();
+        own + texts.chain(attributes).sum::<usize>()
     }
 
     /// Its line, with the line break.
@@ -149,20 +141,27 @@ impl ArchivedLetter {
 
     /// Reads a line as it is in a file.
     pub(super) fn parse_bytes(line: &[u8]) -> Result<Self, InvalidLine> {
-        Self::parse(std::str::from_utf8(line)?)
+        let text = std::str::from_utf8(line);
+        Self::parse(text.map_err(|_| InvalidLine::no_letter("it is not UTF-8"))?)
     }
 
     /// Reads a line.
     pub fn parse(line: &str) -> Result<Self, InvalidLine> {
-        let letter: Self = backstop_json::object(line)?;
+        let letter: Self = backstop_json::object(line).map_err(InvalidLine::no_letter)?;
         if letter.version != VERSION {
-            return Err(InvalidLine::Version(letter.version));
+            return Err(InvalidLine(format!(
+                "written in version {} of the format, which this version of Backstop does not know",
+                letter.version
+            )));
         }
         if letter.id.len() > LONGEST_ID {
-            return Err(InvalidLine::Id);
+            let why = format!("its id has more than {LONGEST_ID} bytes");
+            return Err(InvalidLine::no_letter(why));
         }
         match letter.attributes.iter().find(|it| it.1.read().is_none()) {
-            Some((name, _)) => Err(InvalidLine::Attribute(name.clone())),
+            Some((name, _)) => Err(InvalidLine(format!(
+                "the attribute `{name}` has neither a text nor bytes in base64"
+            ))),
             None => Ok(letter),
         }
     }

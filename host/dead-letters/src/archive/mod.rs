@@ -68,11 +68,8 @@ pub async fn archive<E: std::error::Error + 'static>(
     let (mut ids, mut lines, mut bytes) = (Vec::new(), Vec::new(), 0);
     let mut since = Instant::now();
     loop {
-        let letters = match reader.next(stop).await {
-            Ok(letters) => letters,
-            // What was received is made visible again.
-            Err(error) => return Err(error.into()),
-        };
+        // After an error, what was received is made visible again.
+        let letters = reader.next(stop).await?;
         let is_end = letters.is_empty();
         for letter in letters.iter().filter(|it| filters.matches(it)) {
             if ids.is_empty() {

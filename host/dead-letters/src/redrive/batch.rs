@@ -8,7 +8,7 @@ use backstop_core::lock::lock;
 use super::RedriveError;
 use super::hold::Hold;
 use super::journal::{Entry, SentLetter};
-use super::prepare::{Becomes, Prepared, become_, prepare};
+use super::prepare::{Becomes, Obstacle, Prepared, become_, prepare};
 use super::send::{self, Sending, Sent};
 use super::target::{Target, To};
 use super::work::{Edited, Work};
@@ -33,7 +33,7 @@ pub(super) struct Mover {
 impl Mover {
     pub(super) fn new(work: &Arc<Work>) -> Self {
         Self {
-            hold: Hold::start(Arc::clone(&work.parts.queue), work.visibility()),
+            hold: Hold::start(Arc::clone(&work.setup.queue), work.visibility()),
             work: Arc::clone(work),
             blocked: Mutex::default(),
         }
@@ -42,7 +42,7 @@ impl Mover {
     /// The group of a letter, if its order counts.
     fn group<'a>(&self, letter: &'a Letter) -> Option<&'a String> {
         let group = letter.message.group.as_ref();
-        group.filter(|_| self.work.parts.description.fifo)
+        group.filter(|_| self.work.description.fifo)
     }
 
     /// A letter stays: those behind it in its group stay, too.
@@ -63,45 +63,22 @@ pub(super) async fn move_letters(mover: &Mover, letters: Vec<Letter>) -> Result<
     let mut by_target = BTreeMap::<To, Vec<Ready>>::new();
     let mut refused = Vec::new();
     for letter in letters {
-        if mover.work.parts.stop.is_cancelled() {
+        if mover.work.setup.stop.is_cancelled() {
             break;
         }
-        let parts = &mover.work.parts;
-        let prepared = match prepare(&parts.router, &parts.plan, &letter).await? {
-            Ok(prepared) => prepared,
-            Err(why) => {
-                refused.push((letter, why));
-                continue;
-            }
-        };
-        let Prepared { to, target, text } = prepared;
-        let text = match edited(mover, &letter, text).await? {
-            Ok(Some(text)) => text,
-            Ok(None) => break,
-            Err(why) => {
-                refused.push((letter, why));
-                continue;
-            }
-        };
-        let now = parts.queue.now();
-        match become_(
-            &parts.plan,
-            parts.keys.as_ref(),
-            &letter,
-            &target,
-            text,
-            now,
-        ) {
-            Ok(becomes) => {
+        match ready(mover, &letter).await {
+            Ok((to, becomes)) => {
                 let ready = Ready { letter, becomes };
                 by_target.entry(to).or_default().push(ready);
             }
-            Err(why) => refused.push((letter, why)),
+            Err(Obstacle::Refused(why)) => refused.push((letter, why)),
+            Err(Obstacle::Error(error)) => return Err(error),
+            Err(Obstacle::Stopped) => break,
         }
     }
     refuse(mover, refused).await?;
     for (to, ready) in by_target {
-        let target = mover.work.parts.router.open(&to).await?;
+        let target = mover.work.router.open(&to).await?;
         for batch in batches(ready, |it| it.becomes.size()) {
             move_batch(mover, &to, &target, batch).await?;
         }
@@ -109,30 +86,36 @@ pub(super) async fn move_letters(mover: &Mover, letters: Vec<Letter>) -> Result<
     Ok(())
 }
 
-/// The text of a letter after it was edited, or why it is refused; `None` if the run is stopped.
-async fn edited(
-    mover: &Mover,
-    letter: &Letter,
-    text: Arc<str>,
-) -> Result<Result<Option<Arc<str>>, String>, RedriveError> {
-    let Some(editor) = &mover.work.parts.editor else {
-        return Ok(Ok(Some(text)));
+/// Where a letter goes, and what it becomes there.
+async fn ready(mover: &Mover, letter: &Letter) -> Result<(To, Becomes), Obstacle> {
+    let work = &mover.work;
+    let Prepared { to, target, text } = prepare(&work.router, &work.plan, letter).await?;
+    let text = edited(work, letter, text).await?;
+    let (keys, now) = (work.setup.keys.as_ref(), work.setup.queue.now());
+    let becomes = become_(&work.plan, keys, letter, &target, text, now)?;
+    Ok((to, becomes))
+}
+
+/// The text of a letter after it was edited.
+async fn edited(work: &Work, letter: &Letter, text: Arc<str>) -> Result<Arc<str>, Obstacle> {
+    let Some(editor) = &work.setup.editor else {
+        return Ok(text);
     };
     match editor.edit(letter, &text).await? {
-        Edited::Unchanged => Ok(Ok(Some(text))),
+        Edited::Unchanged => Ok(text),
         Edited::Changed(changed) => {
             if changed.is_empty() || !changed.chars().all(is_allowed) {
                 let why = "its new body is empty or has characters that SQS does not allow";
-                return Ok(Err(why.to_owned()));
+                return Err(why.to_owned().into());
             }
             let id = letter.message.id.clone();
-            mover.work.record(&[Entry::Edited { id }]).await?;
-            Ok(Ok(Some(changed.into())))
+            work.record(&[Entry::Edited { id }]).await?;
+            Ok(changed.into())
         }
-        Edited::Skipped(why) => Ok(Err(why)),
+        Edited::Skipped(why) => Err(why.into()),
         Edited::Stop => {
-            mover.work.parts.stop.cancel();
-            Ok(Ok(None))
+            work.setup.stop.cancel();
+            Err(Obstacle::Stopped)
         }
     }
 }
@@ -196,7 +179,7 @@ async fn move_batch(
         entries.push(Entry::Uncertain { ids: doubtful });
     }
     if !sent.is_empty() {
-        let at = work.parts.queue.now();
+        let at = work.setup.queue.now();
         entries.push(Entry::Sent { at, letters: sent });
     }
     if !refused.is_empty() {
@@ -226,10 +209,10 @@ async fn send_all(mover: &Mover, target: &Target, becomes: Vec<Becomes>) -> Send
     }
     match target {
         Target::Queue { queue, .. } => {
-            send::send_batch(queue, &messages, &mover.work.parts.stop).await
+            send::send_batch(queue, &messages, &mover.work.setup.stop).await
         }
         Target::Function { name, api } => {
-            send::invoke(api, name, events, &mover.work.parts.stop).await
+            send::invoke(api, name, events, &mover.work.setup.stop).await
         }
     }
 }
@@ -242,7 +225,7 @@ pub(super) async fn delete(mover: &Mover, ids: &[String]) -> Result<(), RedriveE
         .collect();
     for batch in held.chunks(BATCH_ENTRIES) {
         let handles: Vec<_> = batch.iter().map(|(_, handle)| handle.clone()).collect();
-        let queue = &mover.work.parts.queue;
+        let queue = &mover.work.setup.queue;
         let delete = |handles: Vec<_>| async move { queue.delete(&handles).await };
         let results = PATIENT.batches(&handles, 1, delete).await;
         let deleted = batch.iter().zip(results).filter(|(_, it)| it.is_ok());

@@ -1,5 +1,6 @@
 //! The set of a run: which letters it may move, fixed once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_queue::{Description, VisibilityTimeout};
@@ -7,14 +8,13 @@ use tokio::time::{Instant, sleep};
 
 use super::RedriveError;
 use super::hold::longest_hidden;
-use super::journal::{Entry, Journal, Outcome};
+use super::journal::{Ended, Entry, Journal, Outcome};
 use super::ledger::Ledger;
 use super::plan::Plan;
-use super::setup::{Setup, Summary};
-use super::survey::survey;
-use super::target::Routes;
+use super::setup::Setup;
+use super::survey::Survey;
 use super::work::Set;
-use crate::reader::{End, ReadOptions, Seen};
+use crate::reader::{End, ReadOptions, Seen, read};
 
 /// Letters that are read in one second at least while the set is fixed.
 const LETTERS_A_SECOND: usize = 500;
@@ -39,21 +39,19 @@ pub(super) async fn fix_set(
     }
     let activity = &setup.activity;
     let options = read_options(plan, description);
-    let (found, seen) = survey(
-        &setup.queue,
-        &setup.filters,
-        &Routes::new(plan),
-        options,
-        &setup.stop,
-        || activity.change(|it| it.read += 1),
-    )
-    .await?;
+    let mut found = Survey::default();
+    let add = async |letter| {
+        activity.change(|it| it.read += 1);
+        found.add(&letter, &setup.filters, plan);
+    };
+    let seen = read(Arc::clone(&setup.queue), options, &setup.stop, add).await?;
     if setup.stop.is_cancelled() || seen.end == End::Stopped {
         return Ok(None);
     }
     if let Some(error) = found.error() {
-        let failed = Summary::before_steps(ledger, Outcome::Failed, Some(error.to_string()));
-        setup.finish(journal, failed).await?;
+        let text = Some(error.to_string());
+        let ended = Ended::before_steps(setup.queue.now(), Outcome::Failed, text);
+        journal.add(&[Entry::Ended(ended)]).await?;
         return Err(error);
     }
     setup.folder.write_letters(&found.members, &found.others)?;

@@ -3,7 +3,7 @@
 //! Before letters are sent, their ids are written as `sending`; when their target has accepted them, as `sent`, with their new ids; when they are deleted from the dead-letter queue, as `deleted`. A run that is killed loses nothing: what is `sent` is only deleted by the next one, and what is `sending` without more may or may not have arrived.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::mpsc;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::RedriveError;
-use crate::last_line;
+use crate::json_lines;
 
 /// The longest line that is read, in bytes.
 const LINE_BYTES: u64 = 64 << 20;
@@ -30,6 +30,22 @@ pub enum Outcome {
     Interrupted,
     /// An error stopped it.
     Failed,
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Ended {
+    /// When.
+    pub at: Timestamp,
+    /// How.
+    pub outcome: Outcome,
+    /// Why, if it did not move everything.
+    pub text: Option<String>,
+    /// Letters of the set that could not be received: others have deleted or moved them, or hold them. `None` if nobody knows how many there are.
+    pub missing: Option<u64>,
+    /// Letters that arrived after the start, as far as they were seen.
+    pub later: u64,
 }
 
 /// A letter that its target has accepted.
@@ -136,43 +152,21 @@ pub enum Entry {
         moved: u64,
     },
     /// The run has ended.
-    Ended {
-        /// When.
-        at: Timestamp,
-        /// How.
-        outcome: Outcome,
-        /// Why, if it did not move everything.
-        text: Option<String>,
-        /// Letters of the set that could not be received.
-        missing: Option<u64>,
-        /// Letters that arrived after the start.
-        later: u64,
-    },
+    Ended(Ended),
 }
 
 /// Reads the entries of a journal, in their order. Returns the numbers of the lines, from 1, that can't be read: somebody or a disk has damaged them. A last line that was cut off when its run was killed is none of them: nothing was done that it says.
 pub(super) fn read(path: &Path, mut each: impl FnMut(Entry)) -> io::Result<Vec<u64>> {
     let mut damaged = Vec::new();
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(damaged),
-        Err(error) => return Err(error),
-    };
-    let mut reader = BufReader::new(file);
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        let read = Read::take(&mut reader, LINE_BYTES).read_until(b'\n', &mut line)?;
-        if read == 0 {
-            break;
-        }
-        let is_cut_off = !line.ends_with(b"\n");
-        match serde_json::from_slice(&line) {
+    json_lines::each_line(path, LINE_BYTES, |number, line| {
+        let is_short = u64::try_from(line.len()).is_ok_and(|it| it < LINE_BYTES);
+        match serde_json::from_slice(line) {
             Ok(entry) => each(entry),
-            Err(_) if is_cut_off && u64::try_from(read).is_ok_and(|it| it < LINE_BYTES) => {}
+            Err(_) if is_short && !line.ends_with(b"\n") => {}
             Err(_) => damaged.push(number),
         }
-    }
+        Ok(())
+    })?;
     Ok(damaged)
 }
 
@@ -199,7 +193,7 @@ impl Journal {
             .open(path)?;
         // A line that was cut off must not join the next one.
         let is_whole = |line: &[u8]| serde_json::from_slice::<Entry>(line).is_ok();
-        last_line::end(&mut file, LINE_BYTES, is_whole)?;
+        json_lines::end(&mut file, LINE_BYTES, is_whole)?;
         let (lines, pending) = mpsc::channel();
         std::thread::Builder::new()
             .name("redrive-journal".to_owned())

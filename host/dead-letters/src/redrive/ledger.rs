@@ -5,7 +5,7 @@ use std::path::Path;
 
 use backstop_core::failure::Timestamp;
 
-use super::journal::{self, Entry, Outcome};
+use super::journal::{self, Ended, Entry};
 use crate::letter::Letter;
 
 /// What has happened to a letter.
@@ -52,21 +52,6 @@ pub struct Ledger {
     ended: Option<Ended>,
     /// The lines of the journal that can't be read.
     damaged: Vec<u64>,
-}
-
-/// How a run has ended last.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    /// When.
-    pub at: Timestamp,
-    /// How.
-    pub outcome: Outcome,
-    /// Why, if it did not move everything.
-    pub text: Option<String>,
-    /// Letters of the set that could not be received.
-    pub missing: Option<u64>,
-    /// Letters that arrived after the start.
-    pub later: u64,
 }
 
 /// The counts of a run.
@@ -163,21 +148,9 @@ impl Ledger {
                 self.last_watch = (self.taken(), self.failed_again() + self.refusals());
             }
             Entry::Native { moved } => self.moved = *moved,
-            Entry::Ended {
-                at,
-                outcome,
-                text,
-                missing,
-                later,
-            } => {
-                self.last = Some(*at);
-                self.ended = Some(Ended {
-                    at: *at,
-                    outcome: *outcome,
-                    text: text.clone(),
-                    missing: *missing,
-                    later: *later,
-                });
+            Entry::Ended(ended) => {
+                self.last = Some(ended.at);
+                self.ended = Some(ended.clone());
             }
         }
     }

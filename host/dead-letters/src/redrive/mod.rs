@@ -48,14 +48,14 @@ use backstop_queue::QueueError;
 pub use activity::{Activity, Phase, Snapshot};
 #[cfg(test)]
 pub(crate) use fixed_set::is_complete;
-pub use journal::{Entry, Outcome, SentLetter};
-pub use ledger::{Counts, Ended, Ledger};
+pub use journal::{Ended, Entry, Outcome, SentLetter};
+pub use ledger::{Counts, Ledger};
 pub use native::{MOST_PER_SECOND, run_native};
-pub use plan::{DEFAULT_WAIT, Plan, Ramp, Share, Step};
+pub use plan::{DEFAULT_WAIT, Plan, Ramp, Step};
 pub use rehearsal::{Rehearsal, rehearse};
 pub use run::run;
 pub use setup::{Setup, Summary};
-pub use store::{RunFolder, RunLock, Runs};
+pub use store::{RunFolder, Runs};
 pub use survey::Survey;
 pub use target::To;
 pub use watch::check;
@@ -162,19 +162,9 @@ pub enum RedriveError {
 impl RedriveError {
     /// Whether a target can't be used because it does not exist, or is no queue for letters. Missing permissions and failed requests are none of these.
     fn is_of_target(&self) -> bool {
-        match self {
-            Self::Target { cause, .. } => !cause.is_retryable() && !cause.is_access_denied(),
-            Self::Itself { .. } | Self::OtherQueue { .. } => true,
-            Self::Queue(_)
-            | Self::Read(_)
-            | Self::Io(_)
-            | Self::OwnRedrive { .. }
-            | Self::NoTarget { .. }
-            | Self::Unusable { .. }
-            | Self::NoRun { .. }
-            | Self::Active { .. }
-            | Self::Unsettled { .. }
-            | Self::Editor(_) => false,
+        if let Self::Target { cause, .. } = self {
+            return !cause.is_retryable() && !cause.is_access_denied();
         }
+        matches!(self, Self::Itself { .. } | Self::OtherQueue { .. })
     }
 }

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use backstop_queue::SqsQueue;
-use backstop_queue::{Queue, QueueError};
+use backstop_queue::{Queue, SqsQueue};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
-use super::journal::{Entry, Journal, Outcome};
+use super::journal::{Ended, Entry, Journal, Outcome};
+use super::ledger::Ledger;
 use super::setup::Summary;
 use super::store::RunFolder;
-use crate::redrive::ledger::Counts;
 
 /// How often the task is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -41,7 +40,7 @@ pub async fn run_native(
     let handle = match queue.start_move(&arn, destination, per_second).await {
         Ok(handle) => handle,
         Err(error) => {
-            let text = Some(advice(&error));
+            let text = Some(error.to_string());
             ended(&journal, queue, Outcome::Failed, 0, text).await?;
             return Err(error.into());
         }
@@ -76,11 +75,6 @@ pub async fn run_native(
     }
 }
 
-/// What a failed start means.
-fn advice(error: &QueueError) -> String {
-    error.to_string()
-}
-
 async fn ended(
     journal: &Journal,
     queue: &SqsQueue,
@@ -88,28 +82,10 @@ async fn ended(
     moved: u64,
     text: Option<String>,
 ) -> Result<Summary, RedriveError> {
-    journal
-        .add(&[
-            Entry::Native { moved },
-            Entry::Ended {
-                at: queue.now(),
-                outcome,
-                text: text.clone(),
-                missing: None,
-                later: 0,
-            },
-        ])
-        .await?;
-    Ok(Summary {
-        outcome,
-        text,
-        counts: Counts {
-            moved,
-            ..Counts::default()
-        },
-        missing: None,
-        is_partial: false,
-        later: 0,
-        damaged: Vec::new(),
-    })
+    let ended = Ended::before_steps(queue.now(), outcome, text);
+    let entries = [Entry::Native { moved }, Entry::Ended(ended.clone())];
+    journal.add(&entries).await?;
+    let mut ledger = Ledger::default();
+    entries.iter().for_each(|entry| ledger.add(entry));
+    Ok(Summary::new(ended, &ledger))
 }

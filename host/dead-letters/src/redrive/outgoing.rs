@@ -8,12 +8,13 @@ use backstop_functions::{InvocationRecord, redriven_event};
 use backstop_json::Object;
 use backstop_queue::dead_letter::{ATTRIBUTES, DIED};
 use backstop_queue::envelope::{ENVELOPE, EnvelopeKeys};
-use backstop_queue::{Attribute, Description, MessageEnvelope, Outgoing};
-use backstop_queue::{BATCH_BYTES, MAX_ATTRIBUTES};
+use backstop_queue::{
+    Attribute, BATCH_BYTES, Description, MAX_ATTRIBUTES, MessageEnvelope, Outgoing,
+};
 use serde_json::value::RawValue;
 
-use crate::letter::Letter;
-use crate::origin::Origin;
+use crate::letter::{Letter, payload};
+use crate::origin::{self, Origin};
 use crate::triage::Attempts;
 
 /// The attributes of a dead letter that its message keeps: with them, a host knows it again when it fails.
@@ -153,14 +154,16 @@ fn keep_attempts(
 
 /// The payload with which this function is invoked for a letter, or why it can't be. [`invocation`] makes the event of it.
 pub(super) fn event(letter: &Letter, attempts: Attempts, function: &str) -> Result<String, String> {
+    let body = &letter.message.body;
     let event = match letter.origin {
-        Origin::Sns => notification(&letter.message.body),
+        Origin::Sns => notification(body),
         Origin::LambdaDeadLetter => letter.event(),
+        // The body may be the record of a failed invocation.
         Origin::Backstop | Origin::Sqs | Origin::LambdaDestination | Origin::Unknown => {
-            record_payload(letter)
+            origin::function(body).and_then(|_| payload(body))
         }
     };
-    let event = event.unwrap_or_else(|| letter.message.body.to_string());
+    let event = event.unwrap_or_else(|| body.to_string());
     if serde_json::from_str::<serde::de::IgnoredAny>(&event).is_err() {
         return Err("its body is not JSON, but the event of a function has to be".to_owned());
     }
@@ -235,13 +238,6 @@ fn check_event(event: String) -> Result<String, String> {
     Ok(event)
 }
 
-/// The event in a letter of the Lambda retry handler, whose body is the record of a failed invocation.
-fn record_payload(letter: &Letter) -> Option<String> {
-    let fields = Object::parse(&letter.message.body).ok()?;
-    fields.object("requestContext")?.text("functionArn")?;
-    Some(fields.get("requestPayload")?.get().to_owned())
-}
-
 /// What a function that subscribes to a topic is invoked with. A notification in a queue has other names for two addresses, and lacks what is empty. The ARN of the subscription is not known.
 fn notification(body: &str) -> Option<String> {
     let fields = Object::parse(body).ok()?;
@@ -272,13 +268,10 @@ fn notification(body: &str) -> Option<String> {
 fn original_payload(event: &str) -> Option<String> {
     let fields = Object::parse(event).ok()?;
     fields.object("_retry_metadata")?;
-    (fields.len() == 2)
-        .then(|| {
-            fields
-                .get("_original_payload")
-                .map(|it| it.get().to_owned())
-        })
-        .flatten()
+    let payload = fields
+        .get("_original_payload")
+        .filter(|_| fields.len() == 2)?;
+    Some(payload.get().to_owned())
 }
 
 /// The id by which a FIFO queue recognises a letter that is sent twice within five minutes by the same run.

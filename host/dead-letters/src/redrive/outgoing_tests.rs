@@ -1,8 +1,6 @@
 use backstop_core::failure::Timestamp;
-use backstop_queue::Message;
 use backstop_queue::envelope::{ENVELOPE, EnvelopeKeys};
-use backstop_queue::ordinary_message;
-use backstop_queue::{Attribute, Connections, Description, Queue};
+use backstop_queue::{Attribute, Connections, Description, Message, Queue, ordinary_message};
 
 use super::outgoing::{event, invocation, message};
 use crate::letter::Letter;

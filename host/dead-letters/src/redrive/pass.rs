@@ -89,11 +89,11 @@ pub(super) async fn run(
     until: Instant,
     pause: Option<Instant>,
 ) -> Result<PassEnd, RedriveError> {
-    let is_serial = work.parts.description.fifo || work.parts.editor.is_some();
+    let is_serial = work.description.fifo || work.setup.editor.is_some();
     let workers = if is_serial {
         1
     } else {
-        work.parts.pace.workers(WORKERS)
+        work.pace.workers(WORKERS)
     };
     work.others.begin();
     let pass = Arc::new(Pass {
@@ -140,7 +140,7 @@ impl Pass {
 
     /// Why it has ended, if it has.
     fn end(&self) -> Option<PassEnd> {
-        if self.work.parts.stop.is_cancelled() || lock(&self.failure).is_some() {
+        if self.work.setup.stop.is_cancelled() || lock(&self.failure).is_some() {
             return Some(PassEnd::Stopped);
         }
         if self.work.left() == Some(0) {
@@ -174,10 +174,10 @@ impl Pass {
         if self.end().is_some() {
             return None;
         }
-        let most = if self.work.parts.editor.is_some() {
+        let most = if self.work.setup.editor.is_some() {
             1
         } else {
-            self.work.parts.pace.portion(BATCH_ENTRIES)
+            self.work.pace.portion(BATCH_ENTRIES)
         };
         let mut taken = 0;
         let _ = self
@@ -191,9 +191,9 @@ impl Pass {
 
     async fn work_on(&self) {
         while let Some(reserved) = self.reserve() {
-            let stopped = self.work.parts.stop.cancelled();
+            let stopped = self.work.setup.stop.cancelled();
             tokio::select! {
-                () = self.work.parts.pace.wait(reserved) => {}
+                () = self.work.pace.wait(reserved) => {}
                 () = stopped => return,
             }
             match self.round(reserved).await {
@@ -213,14 +213,14 @@ impl Pass {
 
     /// Asks if others hold what is left. If so, it waits for a moment.
     async fn wait_for_others(&self) -> Result<(), RedriveError> {
-        let parts = &self.work.parts;
-        let held = self.work.others.ask(&parts.queue, &self.mover.hold).await?;
+        let setup = &self.work.setup;
+        let held = self.work.others.ask(&setup.queue, &self.mover.hold).await?;
         if self.work.next(Instant::now()) == Next::Wait {
             if let Some(held) = held {
                 let phase = Phase::WaitingForOthers(held);
-                parts.activity.change(|it| it.phase = phase);
+                setup.activity.change(|it| it.phase = phase);
             }
-            let _ = parts.stop.run_until_cancelled(sleep(PAUSE)).await;
+            let _ = setup.stop.run_until_cancelled(sleep(PAUSE)).await;
         }
         Ok(())
     }
@@ -272,7 +272,7 @@ impl Pass {
         }
         let came_back = self.work.unknown(came_back);
         if !came_back.is_empty() {
-            let at = self.work.parts.queue.now();
+            let at = self.work.setup.queue.now();
             let letters = came_back;
             self.work.record(&[Entry::CameBack { at, letters }]).await?;
         }
@@ -288,7 +288,7 @@ impl Pass {
     }
 
     async fn receive(&self, most: usize) -> Result<Vec<Message>, RedriveError> {
-        let (queue, visibility) = (&self.work.parts.queue, self.mover.hold.visibility());
+        let (queue, visibility) = (&self.work.setup.queue, self.mover.hold.visibility());
         let may_repeat = |error: &QueueError| error.is_retryable() && self.end().is_none();
         let request = || queue.receive(most, POLL, visibility);
         match PATIENT.request(request, may_repeat).await {
@@ -300,7 +300,7 @@ impl Pass {
 
     /// Parts of a batch, each with at most one letter of a group: the order of a group is kept even if a letter is refused.
     fn rounds(&self, letters: Vec<Letter>) -> Vec<Vec<Letter>> {
-        if !self.work.parts.description.fifo {
+        if !self.work.description.fifo {
             return vec![letters];
         }
         rounds(letters, |it| it.message.group.clone())

@@ -6,8 +6,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use backstop_core::failure::Timestamp;
+use backstop_core::share::Share;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::To;
+use crate::letter::{Letter, Source};
 use crate::triage::Attempts;
 
 /// One step of a run that grows.
@@ -86,50 +89,6 @@ impl fmt::Display for Ramp {
     }
 }
 
-/// A share of letters, such as `5%`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Share(f64);
-
-impl Share {
-    /// Whether `part` of `whole` is more than this share.
-    ///
-    /// ```
-    /// use backstop_dead_letters::redrive::Share;
-    ///
-    /// let share: Share = "5%".parse()?;
-    /// assert!(share.is_exceeded(1, 10));
-    /// assert!(!share.is_exceeded(5, 100));
-    /// assert!(!share.is_exceeded(0, 0));
-    /// # Ok::<(), String>(())
-    /// ```
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a queue has far fewer letters than 2^52"
-    )]
-    pub fn is_exceeded(self, part: u64, whole: u64) -> bool {
-        part as f64 * 100.0 > self.0 * whole as f64
-    }
-}
-
-impl FromStr for Share {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.strip_suffix('%').map(str::trim);
-        let percent = number.and_then(|it| it.parse::<f64>().ok());
-        percent
-            .filter(|it| (0.0..=100.0).contains(it))
-            .map(Self)
-            .ok_or_else(|| format!("`{text}` is no share: expected one from 0% to 100%"))
-    }
-}
-
-impl fmt::Display for Share {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}%", self.0)
-    }
-}
-
 /// Serializes a type as its text.
 macro_rules! as_text {
     ($($type:ty),*) => {$(
@@ -149,7 +108,7 @@ macro_rules! as_text {
 }
 pub(super) use as_text;
 
-as_text!(Ramp, Share);
+as_text!(Ramp);
 
 /// What a run does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -172,9 +131,9 @@ pub struct Plan {
     /// The flags that choose letters, as they were given.
     pub filters: Vec<String>,
     /// Where every letter goes.
-    pub to: Option<super::To>,
+    pub to: Option<To>,
     /// Where the letters go that do not say where they come from.
-    pub default_to: Option<super::To>,
+    pub default_to: Option<To>,
     /// Further queues in which letters that fail again may appear.
     pub watched: Vec<String>,
     /// Whether attempts go on or start again.
@@ -202,6 +161,19 @@ pub struct Plan {
     pub visibility: u32,
     /// The most letters that are held at the same time.
     pub most: usize,
+}
+
+impl Plan {
+    /// The target of a letter, if it is known. A topic of SNS is none: publishing again would reach every subscriber.
+    pub(super) fn target_of(&self, letter: &Letter) -> Option<To> {
+        let source = match &letter.source {
+            Some(Source::Queue(arn)) => Some(To::Queue(arn.clone())),
+            Some(Source::Function(arn)) => Some(To::Function(arn.clone())),
+            Some(Source::Topic(_)) | None => None,
+        };
+        let to = self.to.clone().or(source);
+        to.or_else(|| self.default_to.clone())
+    }
 }
 
 /// How long a run waits for letters that others hold, unless its plan says so.
@@ -244,17 +216,6 @@ mod tests {
         }
         for wrong in ["", "0", "all,10", "10,,all", "10,-1", "ten"] {
             assert!(wrong.parse::<Ramp>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_share_is_exceeded_by_more_than_itself() {
-        let share: Share = "2.5%".parse().unwrap();
-        assert!(!share.is_exceeded(1, 40) && share.is_exceeded(2, 40));
-        let none: Share = "0%".parse().unwrap();
-        assert!(!none.is_exceeded(0, 10) && none.is_exceeded(1, 10_000));
-        for wrong in ["5", "101%", "-1%", "%", "NaN%"] {
-            assert!(wrong.parse::<Share>().is_err(), "{wrong}");
         }
     }
 }

@@ -35,15 +35,37 @@ pub(super) struct Prepared {
     pub(super) text: Arc<str>,
 }
 
-/// The target and the text of a letter, or why it is refused. An error stops the run.
+/// Why a letter is not moved.
+pub(super) enum Obstacle {
+    /// It is refused, for this reason.
+    Refused(String),
+    /// An error stops the run.
+    Error(RedriveError),
+    /// A person stops the run.
+    Stopped,
+}
+
+impl From<String> for Obstacle {
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
+}
+
+impl From<RedriveError> for Obstacle {
+    fn from(error: RedriveError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// The target and the text of a letter.
 pub(super) async fn prepare(
     router: &Router,
     plan: &Plan,
     letter: &Letter,
-) -> Result<Result<Prepared, String>, RedriveError> {
-    let Some(to) = router.route(letter) else {
+) -> Result<Prepared, Obstacle> {
+    let Some(to) = plan.target_of(letter) else {
         let why = "it does not say where it comes from: name a target with --to";
-        return Ok(Err(why.to_owned()));
+        return Err(why.to_owned().into());
     };
     let target = match router.open(&to).await {
         Err(error) if names_itself(plan, &to) && error.is_of_target() => {
@@ -51,17 +73,15 @@ pub(super) async fn prepare(
             if matches!(error, RedriveError::Target { .. }) {
                 why += ": name another target with --to";
             }
-            return Ok(Err(why));
+            return Err(why.into());
         }
         target => target?,
     };
     let text = match *target {
-        Target::Queue { .. } => Ok(Arc::clone(&letter.message.body)),
-        Target::Function { ref name, .. } => {
-            outgoing::event(letter, plan.attempts, name).map(Arc::from)
-        }
+        Target::Queue { .. } => Arc::clone(&letter.message.body),
+        Target::Function { ref name, .. } => outgoing::event(letter, plan.attempts, name)?.into(),
     };
-    Ok(text.map(|text| Prepared { to, target, text }))
+    Ok(Prepared { to, target, text })
 }
 
 /// Whether only letters name this target, and neither the operator nor the configuration. Anybody who can write to the dead-letter queue may have written such a letter: a target that does not exist must not stop the run.

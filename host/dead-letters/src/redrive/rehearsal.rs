@@ -10,18 +10,18 @@ use tokio_util::sync::CancellationToken;
 use super::RedriveError;
 use super::fixed_set::read_options;
 use super::plan::Plan;
-use super::prepare::{become_, prepare};
+use super::prepare::{Obstacle, Prepared, become_, prepare};
 use super::survey::Survey;
-use super::target::{Router, Routes, Target, To};
+use super::target::{Router, Target, To};
 use crate::filter::Filters;
 use crate::letter::Letter;
-use crate::reader::{Reader, Seen};
+use crate::reader::{Seen, read};
 
 /// The most reasons for refusals that are kept apart.
 const REASONS: usize = 20;
 
 /// What a run would do.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rehearsal {
     /// The letters that are chosen, and where they go.
     pub survey: Survey,
@@ -33,8 +33,6 @@ pub struct Rehearsal {
     pub refusals: BTreeMap<String, (u64, String)>,
     /// How many letters of a FIFO queue would stay behind one of their group that stays.
     pub behind: u64,
-    /// What was seen.
-    pub seen: Seen,
     /// Why the run would not start or go on, if so.
     pub error: Option<RedriveError>,
 }
@@ -55,47 +53,30 @@ pub async fn rehearse(
     filters: &Filters,
     stop: &CancellationToken,
     mut each: impl FnMut(),
-) -> Result<Rehearsal, RedriveError> {
+) -> Result<(Rehearsal, Seen), RedriveError> {
     let description = queue.describe().await?;
     let options = read_options(plan, &description);
-    let router = Router::new(
-        Arc::clone(connections),
-        description.arn.clone(),
-        Routes::new(plan),
-    );
     let mut stage = Stage {
         plan,
         keys,
-        router,
+        router: Router::new(Arc::clone(connections), description.arn),
         queue,
         fifo: description.fifo,
         checked: BTreeSet::new(),
         blocked: HashSet::new(),
-        survey: Survey::new(),
-        accepted: BTreeMap::new(),
-        refused: 0,
-        refusals: BTreeMap::new(),
-        behind: 0,
-        error: None,
+        found: Rehearsal::default(),
     };
-    let mut reader = Reader::open(Arc::clone(queue), options).await?;
-    let failure = loop {
-        match reader.next(stop).await {
-            Ok(letters) if letters.is_empty() => break None,
-            Ok(letters) => {
-                for letter in letters {
-                    each();
-                    stage.add(&letter, filters).await;
-                }
-            }
-            Err(error) => break Some(error),
-        }
+    let add = async |letter| {
+        each();
+        stage.add(&letter, filters).await;
     };
-    let seen = reader.release().await;
-    match failure {
-        Some(error) => Err(error.into()),
-        None => Ok(stage.end(seen)),
+    let seen = read(Arc::clone(queue), options, stop, add).await?;
+    let mut found = stage.found;
+    if !description.fifo {
+        // A run does not start then.
+        found.error = found.survey.error().or(found.error);
     }
+    Ok((found, seen))
 }
 
 /// The letters up to now.
@@ -109,21 +90,16 @@ struct Stage<'a> {
     checked: BTreeSet<To>,
     /// The groups of a FIFO queue in which a letter stays.
     blocked: HashSet<String>,
-    survey: Survey,
-    accepted: BTreeMap<To, u64>,
-    refused: u64,
-    refusals: BTreeMap<String, (u64, String)>,
-    behind: u64,
-    error: Option<RedriveError>,
+    found: Rehearsal,
 }
 
 impl Stage<'_> {
     async fn add(&mut self, letter: &Letter, filters: &Filters) {
-        let is_chosen = self.survey.add(letter, filters, &Routes::new(self.plan));
+        let is_chosen = self.found.survey.add(letter, filters, self.plan);
         let group = letter.message.group.clone().filter(|_| self.fifo);
         let is_behind = group.as_ref().is_some_and(|it| self.blocked.contains(it));
         if is_chosen && is_behind {
-            self.behind += 1;
+            self.found.behind += 1;
         } else if !is_chosen || !self.is_accepted(letter).await {
             self.blocked.extend(group);
         }
@@ -132,34 +108,29 @@ impl Stage<'_> {
     /// Whether the letter would be moved. Counts it.
     async fn is_accepted(&mut self, letter: &Letter) -> bool {
         // It is counted, and the run does not start.
-        if !self.fifo && self.router.route(letter).is_none() {
+        if !self.fifo && self.plan.target_of(letter).is_none() {
             return false;
         }
         // The run ends with the first error.
-        if self.error.is_some() {
+        if self.found.error.is_some() {
             return false;
         }
-        let result = self.try_one(letter).await;
-        match result {
-            Ok(Ok(to)) => {
-                *self.accepted.entry(to).or_default() += 1;
+        match self.try_one(letter).await {
+            Ok(to) => {
+                *self.found.accepted.entry(to).or_default() += 1;
                 return true;
             }
-            Ok(Err(why)) => self.refuse(letter, why),
-            Err(error) => drop(self.error.get_or_insert(error)),
+            Err(Obstacle::Refused(why)) => self.refuse(letter, why),
+            Err(Obstacle::Error(error)) => self.found.error = Some(error),
+            Err(Obstacle::Stopped) => {}
         }
         false
     }
 
-    async fn try_one(&mut self, letter: &Letter) -> Result<Result<To, String>, RedriveError> {
-        let prepared = match prepare(&self.router, self.plan, letter).await? {
-            Ok(prepared) => prepared,
-            Err(why) => return Ok(Err(why)),
-        };
-        let (to, target, now) = (prepared.to, prepared.target, self.queue.now());
-        if let Err(why) = become_(self.plan, self.keys, letter, &target, prepared.text, now) {
-            return Ok(Err(why));
-        }
+    async fn try_one(&mut self, letter: &Letter) -> Result<To, Obstacle> {
+        let Prepared { to, target, text } = prepare(&self.router, self.plan, letter).await?;
+        let now = self.queue.now();
+        become_(self.plan, self.keys, letter, &target, text, now)?;
         // A run learns this from its first invocation.
         if let Target::Function { name, api } = &*target
             && !self.checked.contains(&to)
@@ -172,27 +143,15 @@ impl Stage<'_> {
                 })?;
             self.checked.insert(to.clone());
         }
-        Ok(Ok(to))
+        Ok(to)
     }
 
     fn refuse(&mut self, letter: &Letter, why: String) {
-        self.refused += 1;
-        if self.refusals.len() < REASONS || self.refusals.contains_key(&why) {
+        self.found.refused += 1;
+        let refusals = &mut self.found.refusals;
+        if refusals.len() < REASONS || refusals.contains_key(&why) {
             let sample = || (0, letter.original_id.clone());
-            self.refusals.entry(why).or_insert_with(sample).0 += 1;
-        }
-    }
-
-    fn end(self, seen: Seen) -> Rehearsal {
-        let start = self.survey.error().filter(|_| !self.fifo);
-        Rehearsal {
-            error: start.or(self.error),
-            survey: self.survey,
-            accepted: self.accepted,
-            refused: self.refused,
-            refusals: self.refusals,
-            behind: self.behind,
-            seen,
+            refusals.entry(why).or_insert_with(sample).0 += 1;
         }
     }
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::RedriveError;
 use super::fixed_set::fix_set;
 use super::hold::longest_hidden;
-use super::journal::{Entry, Journal, Outcome};
-use super::ledger::Ledger;
+use super::journal::{Ended, Entry, Journal, Outcome};
 use super::setup::{Setup, Summary};
 use super::steps::{StepsEnd, steps};
 use super::work::Work;
@@ -53,17 +52,18 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
     )
     .await?;
     let Some(set) = set else {
-        let summary = Summary::before_steps(&ledger, Outcome::Interrupted, None);
-        return setup.finish(&journal, summary).await;
+        let ended = Ended::before_steps(setup.queue.now(), Outcome::Interrupted, None);
+        return Summary::new(ended, &ledger).note(&journal).await;
     };
     setup.activity.change(|it| it.counts = ledger.counts());
-    let work = Arc::new(setup.work(plan, description, set, journal.clone(), ledger));
+    let work = Work::new(setup, plan, description, set, journal.clone(), ledger);
+    let work = Arc::new(work);
     let grace = if is_resumed {
         longest_hidden(work.visibility())
     } else {
         Duration::ZERO
     };
-    let ended = steps(&setup, &work, grace).await;
+    let ended = steps(&work, grace).await;
     let StepsEnd {
         outcome,
         text,
@@ -75,7 +75,7 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
             let text = Some(backstop_core::text::chain(&error));
             let summary = summary(&work, Outcome::Failed, text, false);
             // The error of the steps says more than that of a journal on a full disk.
-            let _ = setup.finish(&journal, summary).await;
+            let _ = summary.note(&journal).await;
             return Err(error);
         }
     };
@@ -83,17 +83,16 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
         work.note_gone().await?;
     }
     let summary = summary(&work, outcome, text, is_exhausted);
-    setup.finish(&journal, summary).await
+    summary.note(&journal).await
 }
 
 fn summary(work: &Work, outcome: Outcome, text: Option<String>, is_exhausted: bool) -> Summary {
-    Summary {
+    let ended = Ended {
+        at: work.setup.queue.now(),
         outcome,
         text,
-        counts: work.ledger(Ledger::counts),
         missing: work.left().filter(|_| is_exhausted),
-        is_partial: work.ledger(Ledger::is_partial),
         later: work.later(),
-        damaged: work.ledger(|it| it.damaged().to_vec()),
-    }
+    };
+    work.ledger(|ledger| Summary::new(ended, ledger))
 }

@@ -71,12 +71,15 @@ impl Sent {
             SubmitError::Request(error) => error.may_concern_one_entry(),
             SubmitError::Ended => false,
         };
-        let sent = if is_of_letter {
-            Self::Refused
+        Self::failed(is_of_letter, error.to_string())
+    }
+
+    fn failed(is_of_letter: bool, why: String) -> Self {
+        if is_of_letter {
+            Self::Refused(why)
         } else {
-            Self::Unusable
-        };
-        sent(error.to_string())
+            Self::Unusable(why)
+        }
     }
 }
 
@@ -114,12 +117,8 @@ async fn invoke_one(
         Err(error) => {
             is_uncertain |= meaning(&error) == Meaning::Unknown;
             let is_of_event = meaning(&error) == Meaning::Refused;
-            let sent = if is_of_event {
-                Sent::Refused
-            } else {
-                Sent::Unusable
-            };
-            (sent(error.to_string()), is_uncertain)
+            let sent = Sent::failed(is_of_event, error.to_string());
+            (sent, is_uncertain)
         }
     }
 }

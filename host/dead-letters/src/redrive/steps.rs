@@ -1,5 +1,6 @@
 //! The steps of a run: each moves letters, and then looks for those that came back. A long step looks in between, too.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use super::activity::Phase;
 use super::journal::{Entry, Outcome};
 use super::ledger::Ledger;
 use super::pass::{self, Letters, PassEnd};
-use super::setup::Setup;
 use super::watch::{Failures, check_queues, wait};
 use super::work::Work;
 
@@ -51,17 +51,14 @@ impl StepsEnd {
 }
 
 /// All steps. `grace` is how long letters may be invisible that an earlier process held.
-pub(super) async fn steps(
-    setup: &Setup,
-    work: &Arc<Work>,
-    grace: Duration,
-) -> Result<StepsEnd, RedriveError> {
+pub(super) async fn steps(work: &Arc<Work>, grace: Duration) -> Result<StepsEnd, RedriveError> {
     let until = Instant::now() + grace;
-    let ends = work.parts.plan.ramp.ends();
+    let ends = work.plan.ramp.ends();
     let has_limit = ends.first().is_some_and(|end| *end < u64::MAX);
     // What an earlier process has sent, or was sending, belongs to the steps that were begun, and comes before further letters. Those of it that are gone must not be replaced by others.
     if has_limit && work.ledger(Ledger::unsettled) > 0 {
-        setup.activity.change(|it| it.phase = Phase::Moving(0));
+        let activity = &work.setup.activity;
+        activity.change(|it| it.phase = Phase::Moving(0));
         match pass::run(work, Letters::Unsettled, until, None).await? {
             PassEnd::Stopped => return Ok(StepsEnd::interrupted()),
             PassEnd::Full => return Ok(StepsEnd::full()),
@@ -72,20 +69,20 @@ pub(super) async fn steps(
     // A resumed run counts from the last check: what failed before was a reason to stop, and somebody has resumed it.
     let mut before = Failures::at_last_watch(work);
     for (step, end) in ends.into_iter().enumerate() {
-        let last = match move_letters(setup, work, step, end, until, &before).await? {
-            Moved::Ended(end) => return Ok(end),
-            Moved::Step(last) => last,
+        let last = match move_letters(work, step, end, until, &before).await? {
+            ControlFlow::Break(end) => return Ok(end),
+            ControlFlow::Continue(last) => last,
         };
         let is_watched = work.ledger(|it| it.watched.contains(&step));
-        if !work.parts.plan.watch.is_zero() && !is_watched {
-            if !wait(setup, work, step).await {
+        if !work.plan.watch.is_zero() && !is_watched {
+            if !wait(work, step).await {
                 return Ok(StepsEnd::interrupted());
             }
-            let (now, is_complete) = check_queues(setup, work).await?;
-            if setup.stop.is_cancelled() {
+            let (now, is_complete) = check_queues(work).await?;
+            if work.setup.stop.is_cancelled() {
                 return Ok(StepsEnd::interrupted());
             }
-            if !is_complete && work.parts.plan.stop_at.is_some() {
+            if !is_complete && work.plan.stop_at.is_some() {
                 let text = "the dead-letter queues could not be read to their ends, so nobody knows how many letters failed again".to_owned();
                 return Ok(StepsEnd::new(Outcome::Stopped, Some(text)));
             }
@@ -105,24 +102,15 @@ pub(super) async fn steps(
     Ok(StepsEnd::new(Outcome::Done, None))
 }
 
-/// How the moving of one step has ended.
-enum Moved {
-    /// The run has ended.
-    Ended(StepsEnd),
-    /// The step is done.
-    Step(PassEnd),
-}
-
-/// Moves the letters of a step. If that takes long, it looks in between for letters that came back, so that a bad cause does not go on for hours.
+/// Moves the letters of a step. Breaks off if the run has ended. If that takes long, it looks in between for letters that came back, so that a bad cause does not go on for hours.
 async fn move_letters(
-    setup: &Setup,
     work: &Arc<Work>,
     step: usize,
     end: u64,
     until: Instant,
     before: &Failures,
-) -> Result<Moved, RedriveError> {
-    let (plan, has_own_redrive) = (&work.parts.plan, work.parts.description.redrive.is_some());
+) -> Result<ControlFlow<StepsEnd, PassEnd>, RedriveError> {
+    let (plan, has_own_redrive) = (&work.plan, work.description.redrive.is_some());
     // Each check is a receive of every letter, which counts where a redrive policy counts receives.
     let is_checked = plan.stop_at.is_some() && !plan.watch.is_zero() && !has_own_redrive;
     let mut next = is_checked.then(|| Instant::now() + plan.watch);
@@ -132,25 +120,28 @@ async fn move_letters(
         if left == 0 || !matches!(last, PassEnd::Quota | PassEnd::Paused) {
             break;
         }
-        setup.activity.change(|it| it.phase = Phase::Moving(step));
+        let activity = &work.setup.activity;
+        activity.change(|it| it.phase = Phase::Moving(step));
         last = pass::run(work, Letters::Further(left), until, next).await?;
         if last != PassEnd::Paused {
             continue;
         }
         let started = Instant::now();
-        let (now, _) = check_queues(setup, work).await?;
-        if setup.stop.is_cancelled() {
-            return Ok(Moved::Ended(StepsEnd::interrupted()));
+        let (now, _) = check_queues(work).await?;
+        if work.setup.stop.is_cancelled() {
+            return Ok(ControlFlow::Break(StepsEnd::interrupted()));
         }
         if let Some(end) = classify(work, step, &now, before, true).await? {
-            return Ok(Moved::Ended(end));
+            return Ok(ControlFlow::Break(end));
         }
         next = Some(Instant::now() + plan.watch.max(started.elapsed() * CHECK_SHARE));
     }
     Ok(match last {
-        PassEnd::Stopped => Moved::Ended(StepsEnd::interrupted()),
-        PassEnd::Full => Moved::Ended(StepsEnd::full()),
-        PassEnd::Quota | PassEnd::Paused | PassEnd::Empty | PassEnd::Held => Moved::Step(last),
+        PassEnd::Stopped => ControlFlow::Break(StepsEnd::interrupted()),
+        PassEnd::Full => ControlFlow::Break(StepsEnd::full()),
+        PassEnd::Quota | PassEnd::Paused | PassEnd::Empty | PassEnd::Held => {
+            ControlFlow::Continue(last)
+        }
     })
 }
 
@@ -164,7 +155,7 @@ async fn classify(
 ) -> Result<Option<StepsEnd>, RedriveError> {
     let (taken, failed) = now.since(before);
     let watched = Entry::Watched {
-        at: work.parts.queue.now(),
+        at: work.setup.queue.now(),
         step,
         taken,
         failed,
@@ -173,7 +164,6 @@ async fn classify(
     work.record(&[watched]).await?;
     let counted = if is_early { taken.max(FEW) } else { taken };
     let exceeded = work
-        .parts
         .plan
         .stop_at
         .filter(|share| share.is_exceeded(failed, counted));

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use super::RedriveError;
 use super::journal::Outcome;
 use super::ledger::Ledger;
 use super::plan::Plan;
+use crate::json_lines::each_line;
 
 /// The largest plan.
 const PLAN_BYTES: usize = 64 << 20;
@@ -113,12 +113,6 @@ fn is_id(name: &str) -> bool {
 #[derive(Debug, Clone)]
 pub struct RunFolder(PathBuf);
 
-/// Held by the process that works on a run.
-#[derive(Debug)]
-pub struct RunLock {
-    _file: File,
-}
-
 impl RunFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
@@ -152,8 +146,8 @@ impl RunFolder {
             .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Takes the run. One process at a time has it.
-    pub fn lock(&self) -> Result<RunLock, RedriveError> {
+    /// Takes the run until the file is dropped. One process at a time has it.
+    pub fn lock(&self) -> Result<File, RedriveError> {
         let file = File::options()
             .create(true)
             .truncate(false)
@@ -161,7 +155,7 @@ impl RunFolder {
             .mode(0o600)
             .open(self.0.join("lock"))?;
         match file.try_lock() {
-            Ok(()) => Ok(RunLock { _file: file }),
+            Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(RedriveError::Active {
                 folder: self.0.clone(),
             }),
@@ -175,57 +169,34 @@ impl RunFolder {
         members: &HashSet<String>,
         others: &HashSet<String>,
     ) -> std::io::Result<()> {
-        let path = self.0.join("letters.jsonl");
-        let temporary = self.0.join("letters.new");
-        let file = File::options()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        let mut writer = BufWriter::new(file);
         let lines = members.iter().map(|id| (true, id));
+        let mut text = Vec::new();
         for line in lines.chain(others.iter().map(|id| (false, id))) {
-            serde_json::to_writer(&mut writer, &line)?;
-            writer.write_all(b"\n")?;
+            serde_json::to_writer(&mut text, &line)?;
+            text.push(b'\n');
         }
-        writer
-            .into_inner()
-            .map_err(|error| error.into_error())?
-            .sync_all()?;
-        std::fs::rename(&temporary, &path)?;
+        atomic_write::write(&self.0.join("letters.jsonl"), &text, 0o600)?;
         File::open(&self.0)?.sync_all()
     }
 
     /// The set, if it is fixed: the ids of its letters, and of those that are left alone.
     pub(super) fn letters(&self) -> std::io::Result<Option<(HashSet<String>, HashSet<String>)>> {
         let path = self.0.join("letters.jsonl");
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
         let (mut members, mut others) = (HashSet::new(), HashSet::new());
-        let mut reader = BufReader::new(file);
-        let mut line = Vec::new();
-        for number in 1_u64.. {
-            line.clear();
-            let read = Read::take(&mut reader, LETTER_BYTES).read_until(b'\n', &mut line)?;
-            if read == 0 {
-                break;
-            }
-            let (is_member, id): (bool, String) =
-                serde_json::from_slice(&line).map_err(|cause| {
-                    let text = format!("{}, line {number}: {cause}", path.display());
-                    std::io::Error::new(std::io::ErrorKind::InvalidData, text)
-                })?;
+        let is_fixed = each_line(&path, LETTER_BYTES, |number, line| {
+            let line = serde_json::from_slice(line);
+            let (is_member, id): (bool, String) = line.map_err(|cause| {
+                let text = format!("{}, line {number}: {cause}", path.display());
+                std::io::Error::new(std::io::ErrorKind::InvalidData, text)
+            })?;
             if is_member {
                 members.insert(id)
             } else {
                 others.insert(id)
             };
-        }
-        Ok(Some((members, others)))
+            Ok(())
+        })?;
+        Ok(is_fixed.then_some((members, others)))
     }
 }
 

@@ -1,29 +1,22 @@
-//! Fixes the set of a run: reads the queue once, and notes which letters are chosen.
+//! Which of the letters that were read are chosen for a run.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
-
-use backstop_queue::Queue;
-use tokio_util::sync::CancellationToken;
+use std::collections::HashSet;
 
 use super::RedriveError;
-use super::target::{Routes, To};
+use super::plan::Plan;
 use crate::filter::Filters;
 use crate::letter::Letter;
-use crate::reader::{ReadError, ReadOptions, Seen, read};
 
 /// How many ids of letters without a target are kept.
 const SAMPLES: usize = 10;
 
 /// What is in a dead-letter queue, and what a run would do with it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Survey {
     /// The ids of the letters that are chosen.
     pub members: HashSet<String>,
     /// The ids of the others.
     pub others: HashSet<String>,
-    /// How many of the chosen ones go to each target.
-    pub targets: BTreeMap<To, u64>,
     /// How many of the chosen ones have no target.
     pub without_target: u64,
     /// The ids of the messages that some of them were.
@@ -35,33 +28,17 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Nothing is read yet.
-    pub(super) fn new() -> Self {
-        Self {
-            members: HashSet::new(),
-            others: HashSet::new(),
-            targets: BTreeMap::new(),
-            without_target: 0,
-            samples: Vec::new(),
-            unknown_attempts: 0,
-            bytes: 0,
-        }
-    }
-
     /// Adds a letter. Returns whether it is chosen.
-    pub(super) fn add(&mut self, letter: &Letter, filters: &Filters, routes: &Routes) -> bool {
+    pub(super) fn add(&mut self, letter: &Letter, filters: &Filters, plan: &Plan) -> bool {
         let id = letter.message.id.clone();
         if !filters.matches(letter) {
             self.others.insert(id);
             return false;
         }
-        match routes.of(letter) {
-            Some(to) => *self.targets.entry(to).or_default() += 1,
-            None => {
-                self.without_target += 1;
-                if self.samples.len() < SAMPLES {
-                    self.samples.push(letter.original_id.clone());
-                }
+        if plan.target_of(letter).is_none() {
+            self.without_target += 1;
+            if self.samples.len() < SAMPLES {
+                self.samples.push(letter.original_id.clone());
             }
         }
         self.unknown_attempts += u64::from(letter.attempt.is_none());
@@ -76,22 +53,4 @@ impl Survey {
         let letters = self.without_target;
         (letters > 0).then_some(RedriveError::NoTarget { letters, sample })
     }
-}
-
-/// Reads the queue. Each letter is visible again at the end.
-pub(super) async fn survey(
-    queue: &Arc<dyn Queue>,
-    filters: &Filters,
-    routes: &Routes,
-    options: ReadOptions,
-    stop: &CancellationToken,
-    mut each: impl FnMut(),
-) -> Result<(Survey, Seen), ReadError> {
-    let mut survey = Survey::new();
-    let seen = read(Arc::clone(queue), options, stop, |letter| {
-        each();
-        survey.add(&letter, filters, routes);
-    })
-    .await?;
-    Ok((survey, seen))
 }

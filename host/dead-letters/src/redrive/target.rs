@@ -11,9 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::sync::Mutex;
 
 use super::RedriveError;
-use super::plan::Plan;
 use super::plan::as_text;
-use crate::letter::{Letter, Source};
 
 /// Where letters go.
 ///
@@ -77,59 +75,22 @@ pub(super) enum Target {
     },
 }
 
-/// Finds and opens the target of each letter.
+/// Opens the targets of letters.
 #[derive(Debug)]
 pub(super) struct Router {
     connections: Arc<Connections>,
     /// The dead-letter queue's ARN.
     arn: String,
-    routes: Routes,
     opened: Mutex<HashMap<To, Arc<Target>>>,
 }
 
-/// Which target a letter has.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Routes {
-    /// The target of every letter.
-    pub to: Option<To>,
-    /// The target of letters that do not say where they come from.
-    pub default_to: Option<To>,
-}
-
-impl Routes {
-    /// The targets of a plan.
-    pub(super) fn new(plan: &Plan) -> Self {
-        Self {
-            to: plan.to.clone(),
-            default_to: plan.default_to.clone(),
-        }
-    }
-
-    /// The target of a letter, if it is known. A topic of SNS is none: publishing again would reach every subscriber.
-    pub(super) fn of(&self, letter: &Letter) -> Option<To> {
-        let source = match &letter.source {
-            Some(Source::Queue(arn)) => Some(To::Queue(arn.clone())),
-            Some(Source::Function(arn)) => Some(To::Function(arn.clone())),
-            Some(Source::Topic(_)) | None => None,
-        };
-        let to = self.to.clone().or(source);
-        to.or_else(|| self.default_to.clone())
-    }
-}
-
 impl Router {
-    pub(super) fn new(connections: Arc<Connections>, arn: String, routes: Routes) -> Self {
+    pub(super) fn new(connections: Arc<Connections>, arn: String) -> Self {
         Self {
             connections,
             arn,
-            routes,
             opened: Mutex::default(),
         }
-    }
-
-    /// The target of a letter.
-    pub(super) fn route(&self, letter: &Letter) -> Option<To> {
-        self.routes.of(letter)
     }
 
     /// Opens a target, once.

@@ -12,6 +12,7 @@ use super::journal::{Entry, Journal};
 use super::ledger::{Counts, Ledger};
 use super::setup::Setup;
 use super::work::{Set, Work};
+use crate::letter::Letter;
 use crate::reader::read;
 
 /// The most letters that are read: SQS allows 120,000 in flight.
@@ -52,13 +53,14 @@ impl Failures {
 }
 
 /// Waits for letters that come back. Returns whether it was not stopped.
-pub(super) async fn wait(setup: &Setup, work: &Work, step: usize) -> bool {
-    let until = Instant::now() + work.parts.plan.watch;
+pub(super) async fn wait(work: &Work, step: usize) -> bool {
+    let until = Instant::now() + work.plan.watch;
     while let Some(left) = until.checked_duration_since(Instant::now()) {
         let phase = Phase::Watching(step, left);
-        setup.activity.change(|it| it.phase = phase);
+        work.setup.activity.change(|it| it.phase = phase);
         let pause = left.min(Duration::from_millis(500));
-        if setup.stop.run_until_cancelled(sleep(pause)).await.is_none() {
+        let stop = &work.setup.stop;
+        if stop.run_until_cancelled(sleep(pause)).await.is_none() {
             return false;
         }
     }
@@ -66,31 +68,29 @@ pub(super) async fn wait(setup: &Setup, work: &Work, step: usize) -> bool {
 }
 
 /// Looks for letters that came back, in the dead-letter queue and in the others that are watched. Returns what has failed up to now, and whether all of the queues were read.
-pub(super) async fn check_queues(
-    setup: &Setup,
-    work: &Work,
-) -> Result<(Failures, bool), RedriveError> {
+pub(super) async fn check_queues(work: &Work) -> Result<(Failures, bool), RedriveError> {
+    let setup = &work.setup;
     setup.activity.change(|it| it.phase = Phase::Looking);
-    let mut queues = vec![Arc::clone(&work.parts.queue)];
-    for url in &work.parts.plan.watched {
+    let mut queues = vec![Arc::clone(&setup.queue)];
+    for url in &work.plan.watched {
         queues.push(setup.connections.by_url(url).await);
     }
     let mut all_read = true;
     for queue in queues {
         let mut came_back = Vec::new();
-        let mut options = read_options(&work.parts.plan, &queue.describe().await?);
+        let mut options = read_options(&work.plan, &queue.describe().await?);
         // Those that came back may be the last ones.
         options.most = MOST;
-        let seen = read(queue, options, &setup.stop, |letter| {
+        let find = async |letter: Letter| {
             if let Some(moved) = work.failed_again(&letter) {
                 came_back.push((letter.message.id, moved));
             }
-        })
-        .await?;
+        };
+        let seen = read(queue, options, &setup.stop, find).await?;
         all_read &= is_complete(&seen);
         let letters = work.unknown(came_back);
         if !letters.is_empty() {
-            let at = work.parts.queue.now();
+            let at = setup.queue.now();
             work.record(&[Entry::CameBack { at, letters }]).await?;
         }
     }
@@ -108,7 +108,7 @@ pub async fn check(setup: Setup) -> Result<Counts, RedriveError> {
         Some((members, others)) => Set::Letters { members, others },
         None => Set::before(&plan, &setup.filters),
     };
-    let work = setup.work(plan, description, set, journal, ledger);
-    check_queues(&setup, &work).await?;
+    let work = Work::new(setup, plan, description, set, journal, ledger);
+    check_queues(&work).await?;
     Ok(work.ledger(Ledger::counts))
 }

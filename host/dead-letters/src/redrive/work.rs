@@ -7,18 +7,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop_core::failure::Timestamp;
 use backstop_core::lock::lock;
-use backstop_queue::envelope::EnvelopeKeys;
-use backstop_queue::{Description, Queue, VisibilityTimeout};
+use backstop_queue::{Description, VisibilityTimeout};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
-use super::activity::Activity;
 use super::journal::{Entry, Journal};
 use super::ledger::{Ledger, State};
 use super::others::{Next, Others};
 use super::pace::Pace;
 use super::plan::Plan;
+use super::setup::Setup;
 use super::target::Router;
 use crate::filter::Filters;
 use crate::letter::Letter;
@@ -103,7 +101,12 @@ impl Class {
 
 /// What all steps of a run share.
 pub(super) struct Work {
-    pub(super) parts: Parts,
+    pub(super) setup: Setup,
+    pub(super) plan: Plan,
+    pub(super) description: Description,
+    pub(super) router: Router,
+    pub(super) pace: Pace,
+    set: Set,
     pub(super) others: Others,
     journal: Journal,
     known: Mutex<Known>,
@@ -115,25 +118,22 @@ struct Known {
     later: HashSet<String>,
 }
 
-/// What a run was given.
-pub(super) struct Parts {
-    pub(super) plan: Plan,
-    pub(super) queue: Arc<dyn Queue>,
-    pub(super) description: Description,
-    pub(super) router: Router,
-    pub(super) set: Set,
-    pub(super) pace: Pace,
-    pub(super) editor: Option<Arc<dyn Editor>>,
-    /// Sign the envelopes of letters whose attempts go on.
-    pub(super) keys: Option<EnvelopeKeys>,
-    pub(super) activity: Arc<Activity>,
-    pub(super) stop: CancellationToken,
-}
-
 impl Work {
-    pub(super) fn new(parts: Parts, journal: Journal, ledger: Ledger) -> Self {
+    pub(super) fn new(
+        setup: Setup,
+        plan: Plan,
+        description: Description,
+        set: Set,
+        journal: Journal,
+        ledger: Ledger,
+    ) -> Self {
         Self {
-            parts,
+            router: Router::new(Arc::clone(&setup.connections), description.arn.clone()),
+            pace: Pace::new(setup.interval),
+            setup,
+            plan,
+            description,
+            set,
             others: Others::default(),
             journal,
             known: Mutex::new(Known {
@@ -149,7 +149,7 @@ impl Work {
 
     /// How long received letters stay invisible.
     pub(super) fn visibility(&self) -> VisibilityTimeout {
-        VisibilityTimeout::from_seconds(self.parts.plan.visibility)
+        VisibilityTimeout::from_seconds(self.plan.visibility)
     }
 
     /// Reads something from the ledger.
@@ -173,7 +173,7 @@ impl Work {
             entries.iter().for_each(|entry| known.ledger.add(entry));
             known.ledger.counts()
         };
-        self.parts
+        self.setup
             .activity
             .change(|snapshot| snapshot.counts = counts);
         Ok(())
@@ -190,7 +190,7 @@ impl Work {
 
     /// How many letters of the set are neither moved nor refused; `None` if nobody knows.
     pub(super) fn left(&self) -> Option<u64> {
-        match &self.parts.set {
+        match &self.set {
             Set::Letters { members, .. } => {
                 let members = u64::try_from(members.len()).unwrap_or(u64::MAX);
                 Some(members.saturating_sub(self.known().ledger.settled()))
@@ -206,7 +206,7 @@ impl Work {
 
     /// What a step does if nothing of the set comes.
     pub(super) fn next(&self, now: Instant) -> Next {
-        self.others.next(self.parts.plan.wait, self.may_miss(), now)
+        self.others.next(self.plan.wait, self.may_miss(), now)
     }
 
     /// Decides about a letter that was received.
@@ -219,7 +219,7 @@ impl Work {
             Some(State::Sending) => return Class::Repeat,
             None => {}
         }
-        let (is_member, was_there) = match &self.parts.set {
+        let (is_member, was_there) = match &self.set {
             Set::Letters { members, others } => (members.contains(id), others.contains(id)),
             Set::Before { at, filters } => {
                 let was_there = letter.message.sent <= *at;
@@ -228,7 +228,7 @@ impl Work {
         };
         // Several letters may have died of one message.
         let moved = known.ledger.moved_before(letter);
-        if let Some(moved) = moved.filter(|_| self.parts.is_new(letter)) {
+        if let Some(moved) = moved.filter(|_| self.is_new(letter)) {
             return Class::CameBack(moved.to_owned());
         }
         if is_member {
@@ -245,7 +245,7 @@ impl Work {
     pub(super) fn failed_again(&self, letter: &Letter) -> Option<String> {
         let known = self.known();
         let is_known = known.ledger.letters.contains_key(&letter.message.id);
-        if is_known || !self.parts.is_new(letter) {
+        if is_known || !self.is_new(letter) {
             return None;
         }
         known.ledger.moved_before(letter).map(str::to_owned)
@@ -257,9 +257,7 @@ impl Work {
         let is_new = |(new, _): &(String, String)| !known.ledger.came_back.contains_key(new);
         came_back.into_iter().filter(is_new).collect()
     }
-}
 
-impl Parts {
     /// Whether a letter can have come back: it is not listed, and not older than the run, as far as clocks tell. The letters of a FIFO queue are not listed.
     fn is_new(&self, letter: &Letter) -> bool {
         let id = &letter.message.id;

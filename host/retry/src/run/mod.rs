@@ -1,5 +1,6 @@
 //! One call: attempts and waits, as one future.
 
+mod admission;
 mod condition;
 mod options;
 mod steps;
@@ -17,11 +18,13 @@ use pin_project_lite::pin_project;
 use tracing::Span;
 
 use crate::attempt::Attempt;
+use crate::bulkhead::Wait;
 use crate::describe::{By, ByTrait, Describer};
 use crate::error::RetryError;
 use crate::remembered::Remembered;
 use crate::retrier::{CallOptions, Inner, Retrier, has_room};
 
+use admission::Admission;
 pub use condition::{Always, Condition, RetryIf, RetryIfOk};
 use steps::{not_ready, timed_out};
 
@@ -42,6 +45,8 @@ pin_project! {
         deadline: Option<Instant>,
         attempts: u32,
         failing: Option<Box<Failing<E>>>,
+        // Of a retrier without breaker and bulkhead none, so that those pay nothing.
+        admission: Option<Box<Admission>>,
         // Cuts the attempt short.
         timer: Option<Timer>,
         #[pin]
@@ -55,6 +60,10 @@ pin_project! {
     #[project = StateProjection]
     enum State<Fut> {
         New,
+        // No place of the bulkhead is free.
+        Entering {
+            wait: Wait,
+        },
         Attempting {
             #[pin]
             future: Fut,
@@ -145,6 +154,7 @@ where
             deadline: None,
             attempts: 0,
             failing: None,
+            admission: None,
             timer: None,
             state: State::New,
             under_way: UnderWay {
@@ -249,6 +259,7 @@ where
             deadline: self.deadline,
             attempts: self.attempts,
             failing: self.failing,
+            admission: self.admission,
             timer: self.timer,
             state: self.state,
             under_way: self.under_way,
@@ -282,8 +293,16 @@ where
                             return Poll::Ready(Err(self.out_of_time(now)));
                         }
                     }
-                    self.as_mut().attempt();
+                    self.as_mut().enter()?;
                 }
+                StateProjection::Entering { wait } => match wait.as_mut().poll(context) {
+                    Poll::Ready(place) => self.as_mut().entered(place)?,
+                    Poll::Pending => {
+                        ready!(self.as_mut().poll_cut(context, None));
+                        let now = retrier.clock.now();
+                        return Poll::Ready(Err(self.out_of_time(now)));
+                    }
+                },
                 StateProjection::Attempting { future, span } => {
                     let polled = {
                         let _entered = span.enter();
@@ -294,6 +313,11 @@ where
                     match polled {
                         Poll::Ready(Ok(value)) if this.condition.retries_ok(&value) => {
                             drop(value);
+                            if let Some(admission) = this.admission
+                                && let Some(pass) = admission.pass.take()
+                            {
+                                pass.succeeded(retrier.clock.now());
+                            }
                             self.as_mut().failed(not_ready(), None, false)?;
                         }
                         Poll::Ready(Ok(value)) => {
@@ -351,7 +375,7 @@ where
                             return Poll::Ready(Err(self.out_of_time(now)));
                         }
                     }
-                    self.as_mut().attempt();
+                    self.as_mut().enter()?;
                 }
                 StateProjection::Done => panic!("the call was polled after its end"),
             }

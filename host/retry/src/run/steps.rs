@@ -97,6 +97,7 @@ where
         *this.timer = None;
         // The attempt's future must not live on while the call waits.
         this.state.set(State::Done);
+        let pass = this.admission.take().and_then(|it| it.pass);
         let attempt = NonZeroU32::new(*this.attempts).unwrap_or(NonZeroU32::MIN);
         let failing = this.failing.get_or_insert_with(|| {
             let id = this.id.take().unwrap_or_else(|| retrier.ids.next());
@@ -109,6 +110,7 @@ where
             failing.error = error;
         }
         let remembered = &mut failing.remembered;
+        remembered.pass = pass;
         let failure = retrier.failure(remembered, attempt, description, this.attributes);
         if is_refused {
             let evaluation = Evaluation::refused_by_call(&failure);
@@ -170,6 +172,11 @@ where
         let mut this = self.project();
         *this.timer = None;
         this.state.set(State::Done);
+        if let Some(admission) = this.admission.take()
+            && let Some(pass) = admission.pass
+        {
+            pass.succeeded(this.retrier.clock.now());
+        }
         this.under_way.has_begun = false;
         let remembered = this.failing.take().map(|failing| failing.remembered);
         this.retrier.succeeded(remembered, *this.attempts);
@@ -194,33 +201,41 @@ where
         let mut this = self.project();
         *this.timer = None;
         this.state.set(State::Done);
+        *this.admission = None;
         this.under_way.has_begun = false;
         let time_left = this
             .deadline
             .map(|deadline| deadline.saturating_duration_since(now));
         // Before the event: it gives back what a retry took that was not sent.
         let state = ended(this.failing.take(), D::as_error, *this.attempts, time_left);
-        this.retrier.deadline_exceeded(*this.attempts, time_left);
+        this.retrier
+            .ended_without_failure(End::DeadlineExceeded, *this.attempts, time_left);
         RetryError::new(End::DeadlineExceeded, state)
     }
 }
 
 /// The state of a call that ends now.
-fn ended<E>(
+pub(super) fn ended<E>(
     failing: Option<Box<Failing<E>>>,
     as_error: AsError<E>,
     attempts: u32,
     time_left: Option<Duration>,
 ) -> Ended<E> {
-    let (remembered, error) = failing.map(|it| (it.remembered, it.error)).unzip();
-    let last = remembered.map(|it| (it.description, it.decision));
-    let (description, decision) = last.unzip();
+    let (remembered, error) = match failing {
+        Some(failing) => (Some(failing.remembered), failing.error),
+        None => (None, None),
+    };
+    let (description, decision, refusal) = match remembered {
+        Some(it) => (Some(it.description), it.decision, it.refusal),
+        None => (None, None, None),
+    };
     Ended {
         attempts,
-        error: error.flatten(),
+        error,
         as_error,
         description,
-        decision: decision.flatten(),
+        decision,
+        refusal,
         time_left,
     }
 }

@@ -228,6 +228,32 @@ impl Waiting {
         self.remember(message, key, handle, (ends, ends), Hold::Visibility, why);
     }
 
+    /// A message was made invisible at `since` for `timeout` without an attempt, because it would not be worthwhile: for `code`, after so many failed attempts.
+    pub fn held_back(
+        &self,
+        message: &Message,
+        since: Instant,
+        timeout: VisibilityTimeout,
+        code: &str,
+        attempts: u32,
+    ) {
+        let key = self.key(&message.id, message.envelope.is_some(), &message.body);
+        let why = Why {
+            attempt: attempts,
+            failed_at: self.queue.now(),
+            delay: Milliseconds::from_duration(timeout.as_duration()),
+            code,
+            class: "held-back".to_owned(),
+            policy: "",
+            decidable: None,
+            known: Known::Elsewhere,
+            is_decided: true,
+        };
+        let ends = self.ms(since + timeout.as_duration());
+        let handle = Some(&*message.receipt_handle.0);
+        self.remember(message, key, handle, (ends, ends), Hold::Visibility, why);
+    }
+
     /// A message was sent again at `since` with this envelope; its hop takes `hop`. `decided` is the decision, unless this is not its first hop.
     pub fn resent(
         &self,

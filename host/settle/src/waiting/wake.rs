@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::Waiting;
-use super::filter::{Filter, Matcher, Seen};
+use super::filter::{Filter, Matcher, Seen, remembered};
 use super::memory::{At, Memory, Slot};
 use super::packed::Packed;
 use super::rules::Rule;
@@ -100,6 +100,25 @@ impl Waiting {
             self.hurry(changes, &mut woken).await;
         }
         woken
+    }
+
+    /// Makes at most so many messages visible now that wait for this code and are not due anyway. Returns how many.
+    pub async fn wake_some(&self, code: &str, most: usize) -> u64 {
+        let now = self.now();
+        let changes = {
+            let mut memory = self.memory();
+            memory.expire(now, usize::MAX);
+            let code = remembered(code);
+            let waits = memory.iter().filter(|(_, slot)| {
+                slot.hold == Hold::Visibility && memory.cause(slot).code == code
+            });
+            let first = waits.take(most).map(|(place, slot)| (place, slot.ends));
+            let sooner = first.filter(|(_, ends)| is_sooner(*ends, now, now));
+            sooner.map(|(place, _)| (place, now)).collect()
+        };
+        let mut woken = Woken::default();
+        self.hurry(changes, &mut woken).await;
+        woken.woken
     }
 
     fn plan(&self, wake: &Wake) -> (Changes, Woken) {

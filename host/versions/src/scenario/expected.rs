@@ -49,20 +49,20 @@ impl Expected {
             let got = if holds {
                 expected.to_string()
             } else {
-                described(action)
+                action.to_string()
             };
             rows.push(Row::new("verdict", expected.to_string(), got, holds));
         }
         if let Some(expected) = &self.delay {
             let (got, holds) = match action {
                 Action::Retry { delay } => (delay.to_string(), expected.allows(*delay)),
-                Action::DeadLetter { .. } | Action::Discard { .. } => (described(action), false),
+                Action::DeadLetter { .. } | Action::Discard { .. } => (action.to_string(), false),
             };
             rows.push(Row::new("delay", expected.to_string(), got, holds));
         }
         if let Some(expected) = &self.reason {
             let (got, holds) = match action {
-                Action::Retry { .. } => (described(action), false),
+                Action::Retry { .. } => (action.to_string(), false),
                 Action::DeadLetter { reason } | Action::Discard { reason } => {
                     (reason.clone(), expected.matches(reason))
                 }
@@ -80,15 +80,6 @@ fn log(expected: &Text, evaluation: &Evaluation) -> Row {
     let last = evaluation.log.last().map(|line| line.message.as_str());
     let got = found.or(last).unwrap_or("nothing was written").to_owned();
     Row::new("log", expected.to_string(), got, found.is_some())
-}
-
-/// An action, for people.
-pub fn described(action: &Action) -> String {
-    match action {
-        Action::Retry { delay } => format!("retry in {delay}"),
-        Action::DeadLetter { reason } => format!("dead-letter: {reason}"),
-        Action::Discard { reason } => format!("discard: {reason}"),
-    }
 }
 
 impl std::fmt::Display for Expected {

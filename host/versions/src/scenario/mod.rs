@@ -17,12 +17,11 @@ use backstop_core::failure::Milliseconds;
 use backstop_core::settings::Settings;
 
 pub use expected::Expected;
-pub use expected::described;
 pub use given::plain_failure;
 pub use given::{Given, Layer};
 pub use read::ScenarioError;
 pub use required::required;
-pub use run::run;
+pub use run::{answer, run};
 pub use values::{Bounds, Delay, Text};
 
 /// A file of scenarios.

@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::expected::described;
 use super::{Expected, Given, Plan, Scenario, Step};
 use crate::outcome::{Kind, Outcome, Row, Tried};
 use backstop_core::clock;
@@ -248,9 +247,9 @@ fn delay(evaluation: &Evaluation) -> Option<Milliseconds> {
 }
 
 /// The answer, for people.
-fn answer(evaluation: &Evaluation) -> String {
+pub fn answer(evaluation: &Evaluation) -> String {
     match &evaluation.answer {
-        Ok(answer) => described(&answer.action),
+        Ok(answer) => answer.action.to_string(),
         Err(broken) => format!("the policy {broken}"),
     }
 }

@@ -21,23 +21,11 @@ const RUNTIME: &[(&str, &str)] = runtime!(
 const RUNTIME_PATH: &str = "go.bytecodealliance.org/pkg/wit/";
 
 /// For each interface, the exported function that forwards the call to the policy's function.
-const FORWARDED: [(&str, &str); 4] = [
-    (
-        "settings",
-        "func Configure(settings []Tuple2[string, string]) Result[Unit, string] {\n\treturn policy.Configure(settings)\n}",
-    ),
-    (
-        "classifier",
-        "func Classify(error Error) ErrorClass {\n\treturn policy.Classify(error)\n}",
-    ),
-    (
-        "backoff",
-        "func Delay(failure Failure, class ErrorClass) Milliseconds {\n\treturn policy.Delay(failure, class)\n}",
-    ),
-    (
-        "dead-lettering",
-        "func Judge(failure Failure, class ErrorClass) Verdict {\n\treturn policy.Judge(failure, class)\n}",
-    ),
+const FORWARDED: [&str; 4] = [
+    "func Configure(settings []Tuple2[string, string]) Result[Unit, string] {\n\treturn policy.Configure(settings)\n}",
+    "func Classify(error Error) ErrorClass {\n\treturn policy.Classify(error)\n}",
+    "func Delay(failure Failure, class ErrorClass) Milliseconds {\n\treturn policy.Delay(failure, class)\n}",
+    "func Judge(failure Failure, class ErrorClass) Verdict {\n\treturn policy.Judge(failure, class)\n}",
 ];
 
 /// The import path of the policy's own package, from its go.mod.
@@ -67,18 +55,16 @@ pub(super) fn add(project: &Project, written: &mut Written) -> anyhow::Result<()
     for (path, text) in RUNTIME {
         written.add(format!("wit/{path}"), text.replace(RUNTIME_PATH, &here));
     }
-    for (question, function) in FORWARDED {
-        if project.answers.contains(&question) {
-            let package = format!("export_backstop_policy_{}", question.replace('-', "_"));
-            let types = match question {
-                "settings" => format!("\t. \"{here}types\""),
-                _ => format!("\t. \"{module}/bindings/imports/backstop_policy_types\""),
-            };
-            written.add(
-                format!("exports/{package}/forward.go"),
-                format!("// Package {package} forwards the call to the policy.\npackage {package}\n\nimport (\n\tpolicy \"{module}\"\n{types}\n)\n\n{function}\n"),
-            );
-        }
+    for (question, function) in project.of_answers(FORWARDED) {
+        let package = format!("export_backstop_policy_{}", question.replace('-', "_"));
+        let types = match question {
+            "settings" => format!("\t. \"{here}types\""),
+            _ => format!("\t. \"{module}/bindings/imports/backstop_policy_types\""),
+        };
+        written.add(
+            format!("exports/{package}/forward.go"),
+            format!("// Package {package} forwards the call to the policy.\npackage {package}\n\nimport (\n\tpolicy \"{module}\"\n{types}\n)\n\n{function}\n"),
+        );
     }
     written.add(
         "main.go",

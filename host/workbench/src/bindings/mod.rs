@@ -10,15 +10,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::project::{Language, Project};
-use contract::{Written, generate, world};
+use contract::{Written, generate};
 
 pub(crate) use contract::{CONTRACT, WORLD, resolve_for};
 pub(crate) use javascript::ENTRY_MODULE;
 pub(crate) use python::ENTRY_MODULE as PYTHON_ENTRY_MODULE;
-
-/// The types for TypeScript: a policy's exports and imports.
-const TYPES: &str = include_str!("policy.d.ts");
-const IMPORTS: &str = include_str!("imports.d.ts");
 
 /// Why bindings can't be generated.
 #[derive(Debug, thiserror::Error)]
@@ -48,19 +44,13 @@ pub(crate) fn write(project: &Project) -> Result<(), BindingsError> {
     written.add("wit/policy.wit", CONTRACT);
     let made = match project.language {
         Language::Rust => rust::add(&mut written),
-        Language::JavaScript => {
+        Language::JavaScript | Language::TypeScript => {
             javascript::add(project, &mut written);
-            world_only(project, &mut written)
-        }
-        Language::TypeScript => {
-            written.add("policy.d.ts", TYPES);
-            written.add("imports.d.ts", IMPORTS);
-            javascript::add(project, &mut written);
-            world_only(project, &mut written)
+            Ok(())
         }
         Language::Python => {
             python::add(project, &mut written);
-            world_only(project, &mut written)
+            Ok(())
         }
         Language::Go => go::add(project, &mut written),
         Language::C => c(project, &mut written),
@@ -110,11 +100,6 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::write(path, bytes)
 }
 
-fn world_only(project: &Project, written: &mut Written) -> anyhow::Result<()> {
-    written.add("wit/answers.wit", world(&project.answers));
-    Ok(())
-}
-
 /// Generates a header, its source, and an object file with the contract's types.
 fn c(project: &Project, written: &mut Written) -> anyhow::Result<()> {
     let mut generator = wit_bindgen_c::Opts {
@@ -131,6 +116,7 @@ fn c(project: &Project, written: &mut Written) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::contract::resolve;
+    use super::javascript::{IMPORTS, TYPES};
     use super::*;
 
     /// They are written by hand, so they could miss one.

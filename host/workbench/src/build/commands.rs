@@ -35,17 +35,13 @@ fn missing_target(folder: &Path) -> Option<ToolError> {
     }
     let install = match &rustup {
         Ok(_) => {
-            let commands = Language::Rust.install_commands().iter();
-            let commands: Vec<_> = commands.map(|words| words.join(" ")).collect();
-            format!(
-                "run: {} (else the first build does it)",
-                commands.join(" && ")
-            )
+            let commands = Language::Rust.install_commands().join(" && ");
+            format!("run: {commands} (else the first build does it)")
         }
-        Err(_) => Language::Rust.install().to_owned(),
+        Err(_) => Language::Rust.install(),
     };
     Some(ToolError::Missing {
-        name: RUST_TARGET,
+        name: RUST_TARGET.to_owned(),
         install,
     })
 }
@@ -74,8 +70,13 @@ fn rustc_has_target(folder: &Path) -> bool {
     })
 }
 
-fn tool(language: Language, folder: &Path, names: &[&'static str]) -> Result<Tool, ToolError> {
-    Tool::find(folder, names, language.install())
+fn tool(language: Language, folder: &Path, names: &[&str]) -> Result<Tool, ToolError> {
+    Tool::find(folder, names, &language.install())
+}
+
+/// The words of a command line, as a shell takes them.
+fn words(line: &str) -> Vec<String> {
+    shlex::split(line).unwrap_or_default()
 }
 
 /// Runs one command.
@@ -107,20 +108,12 @@ pub(super) fn run(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError>
 
 fn cargo(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
     let tool = tool(Language::Rust, &project.folder, &["cargo"])?;
-    let mut command = tool.command(
-        &project.folder,
-        [
-            "build",
-            "--release",
-            "--target",
-            "wasm32-unknown-unknown",
-            "--message-format",
-            "json-render-diagnostics",
-            // The stack of a policy. The default of 1 MiB would be initialised for every decision.
-            "--config",
-            "target.wasm32-unknown-unknown.rustflags=['-C', 'link-arg=-zstack-size=32768']",
-        ],
+    // The stack of a policy: the default of 1 MiB would be initialised for every decision.
+    let arguments = words(
+        "build --release --target wasm32-unknown-unknown --message-format json-render-diagnostics \
+         --config \"target.wasm32-unknown-unknown.rustflags=['-C', 'link-arg=-zstack-size=32768']\"",
     );
+    let mut command = tool.command(&project.folder, arguments);
     // Flags and toolchains of other builds must not affect the policy.
     for variable in [
         "RUSTFLAGS",
@@ -161,18 +154,10 @@ fn cargo(project: &Project, run: Run<'_>) -> Result<PathBuf, ToolError> {
 /// Without `--stub-wasi`, so that the message of an exception is written to stderr and reaches the host's log.
 fn quickjs(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
     let tool = tool(Language::JavaScript, folder, &["componentize-qjs"])?;
-    let arguments = [
-        "--wit",
-        "bindings/wit",
-        "--world",
-        WORLD,
-        "--sync",
-        "--opt-size",
-        "--js",
-        ENTRY_MODULE,
-        "--output",
-        "build/raw.wasm",
-    ];
+    let arguments = format!(
+        "--wit bindings/wit --world {WORLD} --sync --opt-size --js {ENTRY_MODULE} --output build/raw.wasm"
+    );
+    let arguments = words(&arguments);
     run(&mut tool.command(folder, arguments), Words::All).map(drop)
 }
 
@@ -184,30 +169,18 @@ fn python(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
     let _ = std::fs::remove_dir_all(folder.join("bindings/python"));
     run(bindings.args(["bindings", "bindings/python"]), Words::All)?;
     let mut build = tool.command(folder, contract);
-    let arguments = [
-        "componentize",
-        PYTHON_ENTRY_MODULE,
-        "--python-path",
-        "bindings",
-        "--python-path",
-        ".",
-        "--output",
-        "build/raw.wasm",
-    ];
+    let arguments = format!(
+        "componentize {PYTHON_ENTRY_MODULE} --python-path bindings --python-path . --output build/raw.wasm"
+    );
+    let arguments = words(&arguments);
     run(build.args(arguments), Words::All).map(drop)
 }
 
 fn go(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
     let tool = tool(Language::Go, folder, &["go"])?;
-    let arguments = [
-        "build",
-        "-buildmode=c-shared",
-        "-trimpath",
-        "-ldflags=-s -w -checklinkname=0",
-        "-o",
-        "build/raw.wasm",
-        "./bindings",
-    ];
+    let arguments = words(
+        "build -buildmode=c-shared -trimpath '-ldflags=-s -w -checklinkname=0' -o build/raw.wasm ./bindings",
+    );
     let mut command = tool.command(folder, arguments);
     command.env("GOOS", "wasip1").env("GOARCH", "wasm");
     // The folder is its own module, whatever the folders around it contain.
@@ -218,20 +191,9 @@ fn go(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
 
 fn c(folder: &Path, run: Run<'_>) -> Result<(), ToolError> {
     let tool = tool(Language::C, folder, &["zig", "python-zig"])?;
-    let arguments = [
-        "cc",
-        "-target",
-        "wasm32-wasi",
-        "-mexec-model=reactor",
-        "-Oz",
-        "-flto",
-        "-Wall",
-        "-Wl,-z,stack-size=32768",
-        "-o",
-        "build/raw.wasm",
-        "policy.c",
-        "bindings/backstop.c",
-        "bindings/backstop_component_type.o",
-    ];
+    let arguments = words(
+        "cc -target wasm32-wasi -mexec-model=reactor -Oz -flto -Wall -Wl,-z,stack-size=32768 -o build/raw.wasm \
+         policy.c bindings/backstop.c bindings/backstop_component_type.o",
+    );
     run(&mut tool.command(folder, arguments), Words::All).map(drop)
 }

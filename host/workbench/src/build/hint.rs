@@ -8,20 +8,18 @@ pub(crate) fn for_failure(project: &Project, failure: &ToolError) -> String {
     let ToolError::Failed { output, .. } = failure else {
         return String::new();
     };
-    let missing = project.answers.iter().filter(|question| {
-        traces(project.language, question)
-            .iter()
-            .any(|trace| output.contains(trace))
-    });
-    let hints: Vec<_> = missing
-        .map(|question| hint(project.language, question))
-        .collect();
-    hints.concat()
+    let language = project.language;
+    let snippets = project.of_answers(snippets(language));
+    let hints = project.of_answers(traces(language)).zip(snippets);
+    let hints = hints.filter(|((_, traces), _)| traces.iter().any(|it| output.contains(it)));
+    hints
+        .map(|(_, (question, snippet))| hint(language, question, snippet))
+        .collect()
 }
 
 /// The hint for one missing interface.
-fn hint(language: Language, question: &str) -> String {
-    let (source, snippet) = (language.source(), snippet(language, question));
+fn hint(language: Language, question: &str, snippet: &str) -> String {
+    let source = language.source();
     // In Rust there is no list: the SDK has defaults for optional interfaces.
     let fix = if language == Language::Rust {
         format!("Add to {source}")
@@ -33,9 +31,9 @@ fn hint(language: Language, question: &str) -> String {
     format!("\n\nThe policy does not export `{question}`. {fix}:\n\n{snippet}")
 }
 
-/// The messages of the toolchain if an interface is missing.
-fn traces(language: Language, question: &str) -> &'static [&'static str] {
-    let of_interfaces: [&[&str]; 4] = match language {
+/// The messages of the toolchain if an interface is missing, for each.
+fn traces(language: Language) -> [&'static [&'static str]; 4] {
+    match language {
         Language::Go => [
             &["undefined: policy.Configure"],
             &["undefined: policy.Classify"],
@@ -73,13 +71,13 @@ fn traces(language: Language, question: &str) -> &'static [&'static str] {
             &["missing: `delay`", "missing: `configure`, `delay`"],
             &[],
         ],
-    };
-    of(question, of_interfaces)
+    }
 }
 
-fn snippet(language: Language, question: &str) -> &'static str {
+/// What to add for each interface.
+fn snippets(language: Language) -> [&'static str; 4] {
     let delay = "impl Policy for … {\n    fn delay(&self, failure: &Failure, class: &ErrorClass) -> Duration {\n        Duration::from_secs(1)\n    }\n";
-    let of_interfaces = match language {
+    match language {
         Language::Rust => [
             "impl Policy for … {\n    fn configure(settings: &[(String, String)]) -> Result<Self, String> {\n        Ok(Self)\n    }\n",
             delay,
@@ -110,16 +108,5 @@ fn snippet(language: Language, question: &str) -> &'static str {
             "exports_backstop_policy_backoff_milliseconds_t exports_backstop_policy_backoff_delay(exports_backstop_policy_backoff_failure_t *failure, exports_backstop_policy_backoff_error_class_t *class) {\n  return 1000;\n}\n",
             "void exports_backstop_policy_dead_lettering_judge(exports_backstop_policy_dead_lettering_failure_t *failure, exports_backstop_policy_dead_lettering_error_class_t *class, exports_backstop_policy_dead_lettering_verdict_t *verdict) {\n  verdict->tag = BACKSTOP_POLICY_TYPES_VERDICT_RETRY;\n}\n",
         ],
-    };
-    of(question, of_interfaces)
-}
-
-/// What belongs to an interface, of what belongs to each.
-fn of<T>(question: &str, [settings, classifier, backoff, dead_lettering]: [T; 4]) -> T {
-    match question {
-        "settings" => settings,
-        "classifier" => classifier,
-        "backoff" => backoff,
-        _ => dead_lettering,
     }
 }

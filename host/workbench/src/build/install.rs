@@ -21,23 +21,18 @@ impl Installation {
     }
 
     /// The commands, as a person would type them in the policy's folder.
-    pub fn commands(self) -> impl Iterator<Item = String> {
-        self.0
-            .install_commands()
-            .iter()
-            .map(|words| words.join(" "))
+    pub fn commands(self) -> Vec<String> {
+        self.0.install_commands()
     }
 
     /// Runs the commands in the policy's folder, one after another. What they write goes to standard error, as they write it. `step` is called with each command before it runs.
     pub fn run(self, folder: &Path, step: &mut dyn FnMut(&str)) -> Result<(), ToolError> {
-        for words in self.0.install_commands() {
-            let [program, arguments @ ..] = *words else {
-                continue;
-            };
-            let program = program_in(folder, program)?;
-            step(&words.join(" "));
+        for line in self.commands() {
+            let mut words = line.split(' ');
+            let program = program_in(folder, words.next().unwrap_or_default())?;
+            step(&line);
             let mut command = Command::new(&program);
-            command.args(arguments).current_dir(folder);
+            command.args(words).current_dir(folder);
             let output = io::stderr().as_fd().try_clone_to_owned();
             let output = output.map_err(|cause| ToolError::Unstartable { program, cause })?;
             toolchain::show(command.stdout(Stdio::from(output)))?;
@@ -47,7 +42,7 @@ impl Installation {
 }
 
 /// A program of the folder itself, or one on the path.
-fn program_in(folder: &Path, program: &'static str) -> Result<PathBuf, ToolError> {
+fn program_in(folder: &Path, program: &str) -> Result<PathBuf, ToolError> {
     if program.contains('/') {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         return Ok(folder.join(program));

@@ -9,10 +9,11 @@ mod install;
 mod sources;
 mod toolchain;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use backstop_engine::PolicyDigest;
+use backstop_files::atomic_write;
 
 use crate::bindings::{self, BindingsError};
 use crate::project::Project;
@@ -85,32 +86,24 @@ pub fn build(
         hint: hint::for_failure(project, &tool),
         tool,
     })?;
-    let module = std::fs::read(&raw).map_err(|cause| BuildError::File {
-        what: "read",
-        path: raw.clone(),
-        cause,
-    })?;
+    let module = std::fs::read(&raw).map_err(unusable("read", &raw))?;
     let component = component::finish(project, &module, names)?;
     let path = project.component();
-    write_if_changed(&path, &component).map_err(|cause| BuildError::File {
-        what: "write",
-        path: path.clone(),
-        cause,
-    })?;
+    write_if_changed(&path, &component).map_err(unusable("write", &path))?;
     // A component with names does not count as the build of the folder.
     let stamp = (!names).then_some(sources.as_str());
-    project
-        .record_build(stamp)
-        .map_err(|cause| BuildError::File {
-            what: "write into the folder of",
-            path: path.clone(),
-            cause,
-        })?;
+    let recorded = project.record_build(stamp);
+    recorded.map_err(unusable("write into the folder of", &path))?;
     Ok(Built {
         path,
         size: component.len(),
         digest: PolicyDigest::of(&component),
     })
+}
+
+fn unusable(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BuildError {
+    let path = path.to_owned();
+    move |cause| BuildError::File { what, path, cause }
 }
 
 fn write_if_changed(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -119,10 +112,5 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new()
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
+    atomic_write::write(path, bytes, 0o644)
 }

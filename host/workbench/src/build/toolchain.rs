@@ -24,7 +24,7 @@ pub enum ToolError {
     #[error("`{name}` is not installed here; {install}")]
     Missing {
         /// The program.
-        name: &'static str,
+        name: String,
         /// How to install it.
         install: String,
     },
@@ -72,11 +72,7 @@ pub(crate) struct Tool(PathBuf);
 
 impl Tool {
     /// Finds the first of `names` in the `node_modules` or `.venv` of the folder or of a parent folder, or on the `PATH`. `install` is the hint if there is none.
-    pub(crate) fn find(
-        folder: &Path,
-        names: &[&'static str],
-        install: &str,
-    ) -> Result<Self, ToolError> {
+    pub(crate) fn find(folder: &Path, names: &[&str], install: &str) -> Result<Self, ToolError> {
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let own = absolute
             .ancestors()
@@ -88,7 +84,7 @@ impl Tool {
             .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
             .find(|candidate| candidate.is_file());
         found.map(Self).ok_or_else(|| ToolError::Missing {
-            name: names.first().copied().unwrap_or_default(),
+            name: names.first().copied().unwrap_or_default().to_owned(),
             install: install.to_owned(),
         })
     }
@@ -148,17 +144,8 @@ pub(crate) fn run(
 ) -> Result<Vec<u8>, ToolError> {
     // A backtrace of the tool would push its message out of the shown output.
     command.env_remove("RUST_BACKTRACE");
-    command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // In its own process group, so that its children can be killed with it.
-    command.process_group(0);
-    let program = PathBuf::from(command.get_program());
-    let unstartable = |cause| ToolError::Unstartable { program, cause };
-    let child = match command.spawn() {
-        Ok(child) => child,
-        Err(cause) => return Err(unstartable(cause)),
-    };
-    let running = Running::is(&child);
+    let (child, running) = start(command)?;
     let (ended, wait) = mpsc::channel();
     std::thread::spawn(move || {
         let _ = ended.send(child.wait_with_output());
@@ -171,7 +158,7 @@ pub(crate) fn run(
         });
     };
     drop(running);
-    let output = output.map_err(unstartable)?;
+    let output = output.map_err(|cause| unstartable(command, cause))?;
     if output.status.success() {
         return Ok(output.stdout);
     }
@@ -188,15 +175,9 @@ pub(crate) fn run(
 
 /// Runs a command until it ends, however long it takes, with the output that it has been given.
 pub(crate) fn show(command: &mut Command) -> Result<(), ToolError> {
-    command.stdin(Stdio::null()).process_group(0);
-    let program = PathBuf::from(command.get_program());
-    let unstartable = |cause| ToolError::Unstartable { program, cause };
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(cause) => return Err(unstartable(cause)),
-    };
-    let running = Running::is(&child);
-    let status = child.wait().map_err(unstartable)?;
+    let (mut child, running) = start(command)?;
+    let status = child.wait();
+    let status = status.map_err(|cause| unstartable(command, cause))?;
     drop(running);
     if status.success() {
         return Ok(());
@@ -205,6 +186,19 @@ pub(crate) fn show(command: &mut Command) -> Result<(), ToolError> {
         command: shown(command),
         status,
     })
+}
+
+/// Starts a command without input, in its own process group, so that its children can be killed with it.
+fn start(command: &mut Command) -> Result<(Child, Running), ToolError> {
+    let started = command.stdin(Stdio::null()).process_group(0).spawn();
+    let child = started.map_err(|cause| unstartable(command, cause))?;
+    let running = Running::is(&child);
+    Ok((child, running))
+}
+
+fn unstartable(command: &Command, cause: std::io::Error) -> ToolError {
+    let program = PathBuf::from(command.get_program());
+    ToolError::Unstartable { program, cause }
 }
 
 /// The process groups of the running tools.

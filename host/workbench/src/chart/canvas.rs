@@ -26,34 +26,37 @@ pub(super) enum Anchor {
     Middle,
 }
 
+/// A backend of plotters whose errors can be kept.
+pub trait Backend: DrawingBackend<ErrorType: 'static> {}
+
+impl<B: DrawingBackend<ErrorType: 'static>> Backend for B {}
+
+/// Whether something could be drawn.
+pub(super) type Drawn = Result<(), ChartError>;
+
 /// The area to draw on.
-pub struct Canvas<'a, B: DrawingBackend<ErrorType: 'static>> {
+pub struct Canvas<'a, B: Backend> {
     area: &'a DrawingArea<B, Shift>,
     lowered: f64,
 }
 
-impl<'a, B: DrawingBackend<ErrorType: 'static>> Canvas<'a, B> {
+impl<'a, B: Backend> Canvas<'a, B> {
     /// Draws on `area`. Texts are lowered by this fraction of their size, because backends differ in where they see the middle of a text.
     pub(super) fn on(area: &'a DrawingArea<B, Shift>, lowered: f64) -> Self {
         Self { area, lowered }
     }
 
     /// Fills the area with the background.
-    pub(super) fn clear(&self) -> Result<(), ChartError> {
+    pub(super) fn clear(&self) -> Drawn {
         self.area.fill(&BACKGROUND).map_err(drawing)
     }
 
     /// A thin line in the colour of the grid.
-    pub(super) fn grid(&self, from: Point, to: Point) -> Result<(), ChartError> {
+    pub(super) fn grid(&self, from: Point, to: Point) -> Drawn {
         self.line(&[from, to], GRID, 0.75)
     }
 
-    pub(super) fn line(
-        &self,
-        points: &[Point],
-        colour: RGBColor,
-        width: f64,
-    ) -> Result<(), ChartError> {
+    pub(super) fn line(&self, points: &[Point], colour: RGBColor, width: f64) -> Drawn {
         let style = ShapeStyle {
             color: colour.to_rgba(),
             filled: false,
@@ -66,12 +69,7 @@ impl<'a, B: DrawingBackend<ErrorType: 'static>> Canvas<'a, B> {
     }
 
     /// A filled polygon. `opacity` is from 0 to 1.
-    pub(super) fn area(
-        &self,
-        points: &[Point],
-        colour: RGBColor,
-        opacity: f64,
-    ) -> Result<(), ChartError> {
+    pub(super) fn area(&self, points: &[Point], colour: RGBColor, opacity: f64) -> Drawn {
         let points: Vec<_> = points.iter().copied().map(units).collect();
         self.area
             .draw(&Polygon::new(points, colour.mix(opacity)))
@@ -84,19 +82,14 @@ impl<'a, B: DrawingBackend<ErrorType: 'static>> Canvas<'a, B> {
         to: Point,
         colour: RGBColor,
         opacity: f64,
-    ) -> Result<(), ChartError> {
+    ) -> Drawn {
         let style = colour.mix(opacity).filled();
         self.area
             .draw(&Rectangle::new([units(from), units(to)], style))
             .map_err(drawing)
     }
 
-    pub(super) fn dot(
-        &self,
-        centre: Point,
-        radius: f64,
-        colour: RGBColor,
-    ) -> Result<(), ChartError> {
+    pub(super) fn dot(&self, centre: Point, radius: f64, colour: RGBColor) -> Drawn {
         self.area
             .draw(&Circle::new(units(centre), unit(radius), colour.filled()))
             .map_err(drawing)
@@ -109,7 +102,7 @@ impl<'a, B: DrawingBackend<ErrorType: 'static>> Canvas<'a, B> {
         radius: f64,
         marker: Marker,
         colour: RGBColor,
-    ) -> Result<(), ChartError> {
+    ) -> Drawn {
         if marker.is_empty() {
             return self.dot((x, y), radius, colour);
         }
@@ -125,7 +118,7 @@ impl<'a, B: DrawingBackend<ErrorType: 'static>> Canvas<'a, B> {
         anchor: Anchor,
         size: f64,
         colour: RGBColor,
-    ) -> Result<(), ChartError> {
+    ) -> Drawn {
         let horizontal = match anchor {
             Anchor::Start => HPos::Left,
             Anchor::End => HPos::Right,

@@ -1,17 +1,13 @@
 //! The chart of a contention sweep: time to completion and calls by number of clients, with a line for each contender.
 
-use plotters::prelude::DrawingBackend;
-
 use super::axis::{grouped, linear_ticks, logarithmic_ticks};
-use super::canvas::{Anchor, Canvas};
-use super::error::ChartError;
+use super::canvas::{Anchor, Backend, Canvas, Drawn};
 use super::render::Chart;
-use super::style::{INK, QUIET, colour, marker};
+use super::style::{INK, MARGIN, QUIET, colour, marker};
 use crate::simulate::Spread;
 use crate::simulate::contention::Cell;
 
 const WIDTH: u32 = 960;
-const MARGIN: f64 = 32.0;
 
 /// The position of the legend's first line, and the height of a line.
 const LEGEND: f64 = 92.0;
@@ -61,16 +57,14 @@ impl Chart for ContentionChart<'_> {
         format!("Means of {} runs: {}.", self.runs, ends.join("; "))
     }
 
-    fn draw<B: DrawingBackend<ErrorType: 'static>>(
-        &self,
-        canvas: &Canvas<'_, B>,
-    ) -> Result<(), ChartError> {
-        let subtitle = format!(
+    fn subtitle(&self) -> String {
+        format!(
             "Clients that each commit once to the same row: the mean of {} runs, in a band from the 5th to the 95th percentile.",
             grouped(f64::from(self.runs))
-        );
-        canvas.text(&self.title(), (MARGIN, 38.0), Anchor::Start, 18.0, INK)?;
-        canvas.text(&subtitle, (MARGIN, 64.0), Anchor::Start, 12.5, QUIET)?;
+        )
+    }
+
+    fn draw<B: Backend>(&self, canvas: &Canvas<'_, B>) -> Drawn {
         for (number, (label, (x, y))) in self.legend().into_iter().enumerate() {
             canvas.line(&[(x, y), (x + 22.0, y)], colour(number), 2.0)?;
             canvas.marker((x + 11.0, y), 4.0, marker(number), colour(number))?;
@@ -114,13 +108,13 @@ impl ContentionChart<'_> {
         self.legend().last().map_or(LEGEND, |(_, (_, y))| *y) + 46.0
     }
 
-    fn draw_plot<B: DrawingBackend<ErrorType: 'static>>(
+    fn draw_plot<B: Backend>(
         &self,
         canvas: &Canvas<'_, B>,
         (left, right): (f64, f64),
         heading: &str,
         value: fn(&Cell) -> Spread,
-    ) -> Result<(), ChartError> {
+    ) -> Drawn {
         let (top, floor) = (self.top(), self.top() + PLOT);
         let least = self.cells.iter().map(|cell| value(cell).p5);
         let most = self.cells.iter().map(|cell| value(cell).p95);

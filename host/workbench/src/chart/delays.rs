@@ -1,11 +1,8 @@
 //! The chart of a replay: histograms of the delays of two policies, one above the other, on the same logarithmic axis.
 
-use plotters::prelude::DrawingBackend;
-use plotters::style::RGBColor;
-
 use super::axis::{TimeAxis, grouped, with_unit};
-use super::canvas::{Anchor, Canvas};
-use super::error::ChartError;
+use super::canvas::{Anchor, Backend, Canvas, Drawn};
+use super::histogram::{Bars, Counts, TimeScale};
 use super::render::Chart;
 use super::style::{BLUE, INK, ORANGE, QUIET};
 use crate::replay::Delays;
@@ -18,9 +15,6 @@ const RIGHT: f64 = 772.0;
 /// The lower edge of each policy's plot, and the height of a plot.
 const FLOORS: [f64; 2] = [238.0, 420.0];
 const PLOT_HEIGHT: f64 = 104.0;
-
-/// The number of bins, all equally wide on the axis.
-const BINS: usize = 76;
 
 /// The delays of two policies.
 #[derive(Debug)]
@@ -53,18 +47,17 @@ impl Chart for DelaysChart<'_> {
         format!("{} Above {old}. Below {new}.", self.about)
     }
 
-    fn draw<B: DrawingBackend<ErrorType: 'static>>(
-        &self,
-        canvas: &Canvas<'_, B>,
-    ) -> Result<(), ChartError> {
-        canvas.text(&self.title(), (32.0, 38.0), Anchor::Start, 18.0, INK)?;
-        canvas.text(self.about, (32.0, 64.0), Anchor::Start, 12.5, QUIET)?;
-        let axis = self.axis();
-        let (from, to) = (axis.position(axis.from), axis.position(axis.to));
-        let at =
-            |time: u32| LEFT + (RIGHT - LEFT) * (axis.position(time.into()) - from) / (to - from);
-        for (position, tick) in axis.ticks() {
-            let x = LEFT + (RIGHT - LEFT) * (position - from) / (to - from);
+    fn subtitle(&self) -> String {
+        self.about.to_owned()
+    }
+
+    fn draw<B: Backend>(&self, canvas: &Canvas<'_, B>) -> Drawn {
+        let scale = TimeScale {
+            axis: self.axis(),
+            left: LEFT,
+            right: RIGHT,
+        };
+        for (x, tick) in scale.ticks() {
             for floor in FLOORS {
                 canvas.grid((x, floor - PLOT_HEIGHT), (x, floor))?;
             }
@@ -74,11 +67,22 @@ impl Chart for DelaysChart<'_> {
         let caption = "delay before the next attempt (logarithmic)";
         let middle = (LEFT.midpoint(RIGHT), FLOORS[1] + 40.0);
         canvas.text(caption, middle, Anchor::Middle, 12.0, QUIET)?;
-        let counts = self.sides.map(|(_, delays)| counts(delays, at));
+        let counts = self.sides.map(|(_, delays)| {
+            let times = delays.times.iter().copied();
+            scale.counts(times.map(u64::from))
+        });
         let most = counts.iter().flatten().copied().max().unwrap_or_default();
         let sides = self.sides.into_iter().zip(&counts);
         for ((side, floor), colour) in sides.zip(FLOORS).zip([BLUE, ORANGE]) {
-            draw_side(canvas, side, most, (floor, colour), at)?;
+            let bars = Bars {
+                colour,
+                floor,
+                height: PLOT_HEIGHT,
+                most,
+                least: 0.75,
+                numbers: LEFT - 12.0,
+            };
+            draw_side(canvas, scale, side, &bars)?;
         }
         Ok(())
     }
@@ -96,37 +100,17 @@ impl DelaysChart<'_> {
     }
 }
 
-/// The number of delays in each bin.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a position in a chart"
-)]
-fn counts(delays: &Delays, at: impl Fn(u32) -> f64) -> [u32; BINS] {
-    let wide = (RIGHT - LEFT) / BINS as f64;
-    let mut counts = [0; BINS];
-    for time in &delays.times {
-        let bin = ((at(*time) - LEFT) / wide) as usize;
-        if let Some(count) = counts.get_mut(bin.min(BINS - 1)) {
-            *count += 1;
-        }
-    }
-    counts
-}
-
-/// Draws the delays of one policy above `floor`. Both plots have the same scale.
-#[expect(clippy::cast_precision_loss, reason = "a position in a chart")]
-fn draw_side<B: DrawingBackend<ErrorType: 'static>>(
+/// Draws the delays of one policy. Both plots have the same scale.
+#[expect(clippy::cast_precision_loss, reason = "a number in a chart")]
+fn draw_side<B: Backend>(
     canvas: &Canvas<'_, B>,
-    ((label, delays), counts): ((&str, &Delays), &[u32; BINS]),
-    most: u32,
-    (floor, colour): (f64, RGBColor),
-    at: impl Fn(u32) -> f64,
-) -> Result<(), ChartError> {
-    let top = floor - PLOT_HEIGHT;
-    let labels = LEFT - 12.0;
-    canvas.rectangle((LEFT, top - 41.0), (LEFT + 11.0, top - 30.0), colour, 0.9)?;
+    scale: TimeScale,
+    ((label, delays), counts): ((&str, &Delays), &Counts),
+    bars: &Bars,
+) -> Drawn {
+    let (floor, top) = (bars.floor, bars.floor - PLOT_HEIGHT);
+    let corners = ((LEFT, top - 41.0), (LEFT + 11.0, top - 30.0));
+    canvas.rectangle(corners.0, corners.1, bars.colour, 0.9)?;
     let position = (LEFT + 18.0, top - 35.5);
     canvas.text(label, position, Anchor::Start, 12.5, INK)?;
     let total = match delays.records {
@@ -134,23 +118,11 @@ fn draw_side<B: DrawingBackend<ErrorType: 'static>>(
         records => format!("{} delays", grouped(records as f64)),
     };
     canvas.text(&total, (RIGHT, top - 35.5), Anchor::End, 12.5, QUIET)?;
-    canvas.text("0", (labels, floor), Anchor::End, 12.0, QUIET)?;
-    if most > 0 {
-        let text = grouped(f64::from(most));
-        canvas.grid((LEFT, top), (RIGHT, top))?;
-        canvas.text(&text, (labels, top), Anchor::End, 12.0, QUIET)?;
-    }
-    let wide = (RIGHT - LEFT) / BINS as f64;
-    for (bin, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-        let left = LEFT + wide * bin as f64;
-        let high = (PLOT_HEIGHT * f64::from(*count) / f64::from(most)).max(0.75);
-        let from = (left + 0.5, floor - high);
-        canvas.rectangle(from, (left + wide - 0.5, floor), colour, 0.9)?;
-    }
+    scale.draw(canvas, counts, bars)?;
     canvas.line(&[(LEFT, floor), (RIGHT, floor)], QUIET, 0.75)?;
     if delays.records > 0 {
         // The median, as a line across the bars.
-        let x = at(delays.median);
+        let x = scale.at(delays.median.into());
         canvas.line(&[(x, top - 4.0), (x, floor)], INK, 1.0)?;
         let median = format!("median {}", with_unit(delays.median.into()));
         let (position, anchor) = match x {

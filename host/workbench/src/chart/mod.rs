@@ -7,6 +7,7 @@ mod canvas;
 mod contention;
 mod delays;
 mod error;
+mod histogram;
 mod render;
 mod style;
 mod timetable;

@@ -1,10 +1,10 @@
 //! Rendering a chart as SVG and as PNG.
 
-use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
+use plotters::prelude::{BitMapBackend, IntoDrawingArea, SVGBackend};
 
-use super::canvas::{Canvas, SCALE};
+use super::canvas::{Anchor, Backend, Canvas, Drawn, SCALE};
 use super::error::{ChartError, drawing};
-use super::style;
+use super::style::{self, INK, MARGIN, QUIET};
 
 /// Drawing units per pixel of the PNG: each pixel is the mean of this many by this many units.
 const SMOOTHED: u32 = 2;
@@ -15,13 +15,13 @@ pub trait Chart {
     fn size(&self) -> (u32, u32);
     /// What it shows, in one line: the SVG's title.
     fn title(&self) -> String;
+    /// The line below the title.
+    fn subtitle(&self) -> String;
+
     /// A description for people who can't see it: the SVG's description.
     fn description(&self) -> String;
-    /// Draws it, in points.
-    fn draw<B: DrawingBackend<ErrorType: 'static>>(
-        &self,
-        canvas: &Canvas<'_, B>,
-    ) -> Result<(), ChartError>;
+    /// Draws what is below the subtitle, in points.
+    fn draw<B: Backend>(&self, canvas: &Canvas<'_, B>) -> Drawn;
 }
 
 /// The chart as an SVG document.
@@ -60,14 +60,18 @@ pub fn png(chart: &impl Chart) -> Result<Vec<u8>, ChartError> {
     Ok(file)
 }
 
-fn draw<B: DrawingBackend<ErrorType: 'static>>(
-    chart: &impl Chart,
-    backend: B,
-    lowered: f64,
-) -> Result<(), ChartError> {
+fn draw(chart: &impl Chart, backend: impl Backend, lowered: f64) -> Drawn {
     let area = backend.into_drawing_area();
     let canvas = Canvas::on(&area, lowered);
     canvas.clear()?;
+    canvas.text(&chart.title(), (MARGIN, 38.0), Anchor::Start, 18.0, INK)?;
+    canvas.text(
+        &chart.subtitle(),
+        (MARGIN, 64.0),
+        Anchor::Start,
+        12.5,
+        QUIET,
+    )?;
     chart.draw(&canvas)?;
     area.present().map_err(drawing)
 }

@@ -7,6 +7,9 @@ use super::error::ChartError;
 /// The font family in the SVG, and the font of the PNG.
 pub(super) const FONT: &str = "sans-serif";
 
+/// The space to the left of the texts, in points.
+pub(super) const MARGIN: f64 = 32.0;
+
 pub(super) const INK: RGBColor = RGBColor(0x1f, 0x23, 0x28);
 pub(super) const QUIET: RGBColor = RGBColor(0x59, 0x63, 0x6e);
 pub(super) const GRID: RGBColor = RGBColor(0xdd, 0xe2, 0xe7);

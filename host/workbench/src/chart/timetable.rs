@@ -1,10 +1,8 @@
 //! The chart of a timetable: a bar for each attempt on a logarithmic time axis, and below it a histogram of all retries.
 
-use plotters::prelude::DrawingBackend;
-
 use super::axis::{TimeAxis, grouped, with_unit};
-use super::canvas::{Anchor, Canvas, Point};
-use super::error::ChartError;
+use super::canvas::{Anchor, Backend, Canvas, Drawn};
+use super::histogram::{Bars, TimeScale};
 use super::render::Chart;
 use super::style::{BLUE, INK, ORANGE, QUIET};
 use crate::simulate::timetable::{Row, Timetable};
@@ -23,9 +21,6 @@ const TALLEST_ROW: f64 = 26.0;
 /// The gap between rows and histogram, and the height of the histogram.
 const GAP: f64 = 50.0;
 const HISTOGRAM: f64 = 96.0;
-
-/// The number of bins of the histogram, all equally wide on the axis.
-const BINS: usize = 76;
 
 /// The timetable of one policy.
 #[derive(Debug)]
@@ -67,26 +62,24 @@ impl Chart for TimetableChart<'_> {
         )
     }
 
-    fn draw<B: DrawingBackend<ErrorType: 'static>>(
-        &self,
-        canvas: &Canvas<'_, B>,
-    ) -> Result<(), ChartError> {
-        let subtitle = format!(
+    fn subtitle(&self) -> String {
+        format!(
             "{}: {} messages that fail with {}. Bars go from the 5th to the 95th percentile; dots are medians.",
             self.label,
             grouped(f64::from(self.timetable.messages)),
             self.code
-        );
-        canvas.text(&self.title(), (32.0, 38.0), Anchor::Start, 18.0, INK)?;
-        canvas.text(&subtitle, (32.0, 64.0), Anchor::Start, 12.5, QUIET)?;
-        let axis = self.axis();
-        let at = |time: u64| {
-            let (from, to) = (axis.position(axis.from), axis.position(axis.to));
-            LEFT + (RIGHT - LEFT) * (axis.position(time) - from) / (to - from)
+        )
+    }
+
+    fn draw<B: Backend>(&self, canvas: &Canvas<'_, B>) -> Drawn {
+        let scale = TimeScale {
+            axis: self.axis(),
+            left: LEFT,
+            right: RIGHT,
         };
-        self.draw_grid(canvas, axis)?;
-        self.draw_attempts(canvas, at)?;
-        self.draw_histogram(canvas, at)
+        self.draw_grid(canvas, scale)?;
+        self.draw_attempts(canvas, scale)?;
+        self.draw_histogram(canvas, scale)
     }
 }
 
@@ -112,15 +105,9 @@ impl TimetableChart<'_> {
         TOP + self.row_height() * self.rows().len().max(1) as f64
     }
 
-    fn draw_grid<B: DrawingBackend<ErrorType: 'static>>(
-        &self,
-        canvas: &Canvas<'_, B>,
-        axis: TimeAxis,
-    ) -> Result<(), ChartError> {
+    fn draw_grid<B: Backend>(&self, canvas: &Canvas<'_, B>, scale: TimeScale) -> Drawn {
         let floor = self.bottom() + GAP + HISTOGRAM;
-        let (from, to) = (axis.position(axis.from), axis.position(axis.to));
-        for (position, tick) in axis.ticks() {
-            let x = LEFT + (RIGHT - LEFT) * (position - from) / (to - from);
+        for (x, tick) in scale.ticks() {
             canvas.grid((x, TOP), (x, self.bottom()))?;
             canvas.grid((x, self.bottom() + GAP), (x, floor))?;
             canvas.text(&tick, (x, floor + 15.0), Anchor::Middle, 12.0, QUIET)?;
@@ -131,11 +118,7 @@ impl TimetableChart<'_> {
         canvas.text(caption, middle, Anchor::Middle, 12.0, QUIET)
     }
 
-    fn draw_attempts<B: DrawingBackend<ErrorType: 'static>>(
-        &self,
-        canvas: &Canvas<'_, B>,
-        at: impl Fn(u64) -> f64,
-    ) -> Result<(), ChartError> {
+    fn draw_attempts<B: Backend>(&self, canvas: &Canvas<'_, B>, scale: TimeScale) -> Drawn {
         let numbers = LEFT - 20.0;
         let heads = TOP - 14.0;
         canvas.text("attempt", (numbers, heads), Anchor::End, 12.0, QUIET)?;
@@ -146,12 +129,13 @@ impl TimetableChart<'_> {
         let mut middle = TOP + height / 2.0;
         for row in self.rows() {
             let since = row.since_first_failure;
-            let (from, to) = (at(since.p5), at(since.p95));
+            let (from, to) = (scale.at(since.p5), scale.at(since.p95));
             // Without jitter, the bar would have no length.
             let to = to.max(from + 1.5);
             let top = middle - thick / 2.0;
             canvas.rectangle((from, top), (to, top + thick), BLUE, 0.35)?;
-            canvas.dot((at(since.median), middle), (thick * 0.45).max(1.0), BLUE)?;
+            let median = (scale.at(since.median), middle);
+            canvas.dot(median, (thick * 0.45).max(1.0), BLUE)?;
             if middle - written >= 15.0 {
                 let number = row.attempt.to_string();
                 let median = with_unit(since.median);
@@ -169,48 +153,19 @@ impl TimetableChart<'_> {
         Ok(())
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "counts and positions in a chart"
-    )]
-    fn draw_histogram<B: DrawingBackend<ErrorType: 'static>>(
-        &self,
-        canvas: &Canvas<'_, B>,
-        at: impl Fn(u64) -> f64,
-    ) -> Result<(), ChartError> {
-        let wide = (RIGHT - LEFT) / BINS as f64;
-        let mut counts = [0_u32; BINS];
-        for time in self.timetable.times.iter().flatten() {
-            let bin = ((at(*time) - LEFT) / wide) as usize;
-            if let Some(count) = counts.get_mut(bin.min(BINS - 1)) {
-                *count += 1;
-            }
-        }
-        let (top, floor) = (self.bottom() + GAP, self.bottom() + GAP + HISTOGRAM);
-        let most = counts.iter().copied().max().unwrap_or_default();
-        let heading: (&str, Point) = (
-            "retries of all messages, in the period of each bar",
-            (LEFT, top - 16.0),
-        );
-        canvas.text(heading.0, heading.1, Anchor::Start, 12.0, QUIET)?;
-        canvas.text("0", (LEFT - 20.0, floor), Anchor::End, 12.0, QUIET)?;
-        if most > 0 {
-            let text = grouped(f64::from(most));
-            canvas.grid((LEFT, top), (RIGHT, top))?;
-            canvas.text(&text, (LEFT - 20.0, top), Anchor::End, 12.0, QUIET)?;
-        }
-        for (bin, count) in counts
-            .into_iter()
-            .enumerate()
-            .filter(|(_, count)| *count > 0)
-        {
-            let left = LEFT + wide * bin as f64;
-            let high = HISTOGRAM * f64::from(count) / f64::from(most);
-            let from = (left + 0.5, floor - high);
-            canvas.rectangle(from, (left + wide - 0.5, floor), ORANGE, 0.9)?;
-        }
-        Ok(())
+    fn draw_histogram<B: Backend>(&self, canvas: &Canvas<'_, B>, scale: TimeScale) -> Drawn {
+        let counts = scale.counts(self.timetable.times.iter().flatten().copied());
+        let top = self.bottom() + GAP;
+        let heading = "retries of all messages, in the period of each bar";
+        canvas.text(heading, (LEFT, top - 16.0), Anchor::Start, 12.0, QUIET)?;
+        let bars = Bars {
+            colour: ORANGE,
+            floor: top + HISTOGRAM,
+            height: HISTOGRAM,
+            most: counts.iter().copied().max().unwrap_or_default(),
+            least: 0.0,
+            numbers: LEFT - 20.0,
+        };
+        scale.draw(canvas, &counts, &bars)
     }
 }

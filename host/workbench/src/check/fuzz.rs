@@ -74,10 +74,7 @@ pub(super) struct Caught {
     /// The number of the generated failure, from 1.
     pub(super) number: u32,
     pub(super) case: Case,
-    /// The evaluation; for [`Fault::Order`], the one in another order.
-    pub(super) evaluation: Evaluation,
-    /// For [`Fault::Order`], the evaluation in the original order.
-    pub(super) before: Option<Evaluation>,
+    pub(super) tested: Tested,
 }
 
 /// The result of evaluating generated failures.
@@ -135,8 +132,7 @@ pub(super) fn run(
                     fault,
                     number,
                     case,
-                    evaluation: tested.evaluation,
-                    before: tested.before,
+                    tested,
                 });
             }
         }
@@ -188,10 +184,13 @@ fn is_same(one: &Evaluation, other: &Evaluation) -> bool {
 }
 
 /// The evaluation of one failure.
-struct Tested {
+#[derive(Debug)]
+pub(super) struct Tested {
     fault: Option<Fault>,
-    evaluation: Evaluation,
-    before: Option<Evaluation>,
+    /// For [`Fault::Order`], the one in another order.
+    pub(super) evaluation: Evaluation,
+    /// For [`Fault::Order`], the one in the original order.
+    pub(super) before: Option<Evaluation>,
 }
 
 impl Tested {

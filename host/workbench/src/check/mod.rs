@@ -14,10 +14,10 @@ use std::sync::Arc;
 use super::subject::Subject;
 use backstop_core::clock;
 use backstop_core::failure::{Failure, Milliseconds};
-use backstop_engine::{Evaluation, EvaluationError, Limits, Payload, Policy, Sandbox, probe};
+use backstop_engine::{EvaluationError, Limits, Payload, Policy, Sandbox, probe};
 use backstop_versions::outcome::{Found, Kind, Outcome, Row, Tried};
-use backstop_versions::scenario::{Scenario, described};
-use fuzz::{Caught, Fault, Findings};
+use backstop_versions::scenario::{Scenario, answer, plain_failure};
+use fuzz::{Fault, Findings};
 use generate::Vocabulary;
 
 pub use plan::Plan;
@@ -131,10 +131,7 @@ pub fn run(
 }
 
 fn rejects_settings(policy: &Policy) -> bool {
-    let evaluation = policy.evaluate(
-        &backstop_versions::scenario::plain_failure(),
-        &Arc::default(),
-    );
+    let evaluation = policy.evaluate(&plain_failure(), &Arc::default());
     matches!(
         evaluation.answer,
         Err(EvaluationError::Settings(_) | EvaluationError::NoSettings(_))
@@ -190,7 +187,8 @@ fn repeatable(
             if (&again.answer, &again.log) != (&first.answer, &first.log) {
                 let row = Row::new(way, answer(&first), answer(&again), false);
                 outcome = outcome.with_rows(vec![row]);
-                outcome.tried = Some(tried(case.failure.clone(), again));
+                let (failure, log) = (case.failure.clone(), again.log);
+                outcome.tried = Some(Tried { failure, log });
                 return outcome;
             }
         }
@@ -221,14 +219,7 @@ fn fuzzed(mut outcome: Outcome, fault: Fault, findings: &Findings, plan: &Plan<'
         (Fault::Limit, None) => format!("at most {fuel} of its fuel and {memory} of its memory"),
         _ => format!("{cases} generated failures"),
     };
-    let Some(Caught {
-        number,
-        case,
-        evaluation,
-        before,
-        ..
-    }) = findings.caught(fault)
-    else {
+    let Some(caught) = findings.caught(fault) else {
         let is_near = findings.fuel > limits.fuel / 2 || findings.memory > limits.memory / 2;
         if fault == Fault::Limit && is_near {
             outcome.warnings.push(
@@ -240,19 +231,24 @@ fn fuzzed(mut outcome: Outcome, fault: Fault, findings: &Findings, plan: &Plan<'
     let expected = match fault {
         Fault::Trap | Fault::Limit | Fault::InvalidAnswer => "an answer".to_owned(),
         Fault::Delay => format!("at most {}", plan.longest_delay),
-        Fault::Order => before.as_ref().map_or_else(String::new, answer),
+        Fault::Order => caught
+            .tested
+            .before
+            .as_ref()
+            .map_or_else(String::new, answer),
     };
     let what = match fault {
         Fault::Order => "the reverse order",
         Fault::Trap | Fault::Limit | Fault::InvalidAnswer | Fault::Delay => "answer",
     };
+    let (case, evaluation) = (&caught.case, &caught.tested.evaluation);
     let mut outcome = outcome.with_rows(vec![Row::new(what, expected, answer(evaluation), false)]);
     outcome.tried = Some(Tried {
         failure: case.failure.clone(),
         log: evaluation.log.clone(),
     });
     outcome.found = Some(Found {
-        case: *number,
+        case: caught.number,
         seed: plan.seed,
         // A scenario can't express the order.
         scenario: (fault != Fault::Order).then(|| paste::scenario(case, fault, plan)),
@@ -264,18 +260,4 @@ fn fuzzed(mut outcome: Outcome, fault: Fault, findings: &Findings, plan: &Plan<'
 fn share(part: f64) -> String {
     let tenths = (part * 1_000.0).ceil() / 10.0;
     format!("{tenths} %")
-}
-
-fn answer(evaluation: &Evaluation) -> String {
-    match &evaluation.answer {
-        Ok(answer) => described(&answer.action),
-        Err(broken) => format!("the policy {broken}"),
-    }
-}
-
-fn tried(failure: Failure, evaluation: Evaluation) -> Tried {
-    Tried {
-        failure,
-        log: evaluation.log,
-    }
 }

@@ -36,59 +36,53 @@ pub(super) fn scenario(case: &Case, fault: Fault, plan: &Plan<'_>) -> String {
 
 fn failure(case: &Case) -> String {
     let (failure, plain) = (&case.failure, plain_failure());
-    let (error, duration) = (&failure.error, |it: Milliseconds| {
-        string(&format_duration(it.0.into()))
-    });
+    let (error, at) = (&failure.error, failure.failed_at);
+    let duration = |it: Milliseconds| string(&format_duration(it.0.into()));
+    let optional = |it: Option<Milliseconds>| duration(it.unwrap_or_default());
+    let status = error.status.unwrap_or_default().to_string();
     let default_random = random(&failure.message_id, failure.attempt);
-    let fields = [
-        (
-            "code",
-            (error.code != plain.error.code).then(|| string(&error.code)),
-        ),
-        (
-            "message",
-            (!error.message.is_empty()).then(|| string(&error.message)),
-        ),
-        ("status", error.status.map(|status| status.to_string())),
-        ("retry-after", error.retry_after.map(duration)),
-        (
-            "details",
-            (!error.details.is_empty()).then(|| table(&error.details)),
-        ),
-        (
-            "attempt",
-            (failure.attempt != plain.attempt).then(|| failure.attempt.to_string()),
-        ),
-        (
-            "age",
-            (failure.age != plain.age).then(|| duration(failure.age)),
-        ),
-        (
-            "failed-at",
-            (failure.failed_at != plain.failed_at).then(|| moment(failure.failed_at)),
-        ),
-        ("previous-delay", failure.previous_delay.map(duration)),
-        (
-            "message-id",
-            (failure.message_id != plain.message_id).then(|| string(&failure.message_id)),
-        ),
-        (
-            "source",
-            (failure.source != plain.source).then(|| string(&failure.source)),
-        ),
-        (
-            "attributes",
-            (!failure.attributes.is_empty()).then(|| table(&failure.attributes)),
-        ),
-        (
-            "random",
-            (failure.random != default_random).then(|| Value::Float(failure.random).to_string()),
-        ),
-    ];
-    let fields: Vec<_> = fields
-        .into_iter()
-        .filter_map(|(name, value)| Some(format!("{name} = {}", value?)))
-        .collect();
+    let mut fields = Vec::new();
+    let mut add = |name: &str, is_set: bool, value: String| {
+        fields.extend(is_set.then(|| format!("{name} = {value}")));
+    };
+    add("code", error.code != plain.error.code, string(&error.code));
+    add("message", !error.message.is_empty(), string(&error.message));
+    add("status", error.status.is_some(), status);
+    add(
+        "retry-after",
+        error.retry_after.is_some(),
+        optional(error.retry_after),
+    );
+    add("details", !error.details.is_empty(), table(&error.details));
+    add(
+        "attempt",
+        failure.attempt != plain.attempt,
+        failure.attempt.to_string(),
+    );
+    add("age", failure.age != plain.age, duration(failure.age));
+    add("failed-at", at != plain.failed_at, moment(at));
+    add(
+        "previous-delay",
+        failure.previous_delay.is_some(),
+        optional(failure.previous_delay),
+    );
+    add(
+        "message-id",
+        failure.message_id != plain.message_id,
+        string(&failure.message_id),
+    );
+    add(
+        "source",
+        failure.source != plain.source,
+        string(&failure.source),
+    );
+    add(
+        "attributes",
+        !failure.attributes.is_empty(),
+        table(&failure.attributes),
+    );
+    let exact = Value::Float(failure.random).to_string();
+    add("random", failure.random != default_random, exact);
     match fields.as_slice() {
         [] => "{}".to_owned(),
         fields => format!("{{ {} }}", fields.join(", ")),

@@ -66,23 +66,13 @@ pub enum ProjectError {
         #[source]
         cause: std::io::Error,
     },
-    /// The manifest is not TOML, or has unknown keys.
+    /// The manifest is not TOML, or has an unknown key or an invalid value.
     #[error("{}: {mistake}", path.display())]
     Invalid {
         /// The manifest.
         path: PathBuf,
         /// Where, and what would be right.
-        mistake: Mistake,
-    },
-    /// A value is invalid.
-    #[error("{}: `{key}` {reason}", path.display())]
-    Value {
-        /// The manifest.
-        path: PathBuf,
-        /// The key.
-        key: &'static str,
-        /// What is wrong, and what was expected.
-        reason: String,
+        mistake: String,
     },
 }
 
@@ -112,12 +102,11 @@ impl Project {
             })?;
         let manifest: Manifest = toml::from_str(&text).map_err(|error| ProjectError::Invalid {
             path: path.clone(),
-            mistake: Mistake::of(&text, &error),
+            mistake: Mistake::of(&text, &error).to_string(),
         })?;
-        let wrong = |key, reason| ProjectError::Value {
+        let wrong = |key: &str, reason: String| ProjectError::Invalid {
             path: path.clone(),
-            key,
-            reason,
+            mistake: format!("`{key}` {reason}"),
         };
         let name = manifest
             .name
@@ -151,6 +140,12 @@ impl Project {
     /// The path of the scenarios.
     pub fn scenarios(&self) -> PathBuf {
         self.folder.join("scenarios.toml")
+    }
+
+    /// What belongs to the interfaces that the policy exports, of what belongs to each of [`QUESTIONS`].
+    pub(crate) fn of_answers<T>(&self, each: [T; 4]) -> impl Iterator<Item = (&'static str, T)> {
+        let each = QUESTIONS.into_iter().zip(each);
+        each.filter(|(question, _)| self.answers.contains(question))
     }
 
     /// The folder of the generated bindings.

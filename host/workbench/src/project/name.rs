@@ -13,12 +13,6 @@ impl PolicyName {
     }
 }
 
-impl AsRef<str> for PolicyName {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
 impl fmt::Display for PolicyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -1,5 +1,7 @@
 //! A policy's answer to a failure. For a recorded decision: as far as it can be reconstructed, and why it can't be compared.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use backstop_core::decision::{
@@ -120,6 +122,21 @@ impl RecordedAnswer {
         match self {
             Self::Retry { delay, .. } => *delay,
             Self::DeadLetter { .. } | Self::Discard { .. } | Self::Broken { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for RecordedAnswer {
+    /// Without the class: `retry in 2s`, `dead-letter: REASON`, `the policy trapped`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Retry {
+                delay: Some(delay), ..
+            } => write!(f, "retry in {delay}"),
+            Self::Retry { delay: None, .. } => f.write_str("retry; a queue limit decided instead"),
+            Self::DeadLetter { reason, .. } => write!(f, "dead-letter: {reason}"),
+            Self::Discard { reason, .. } => write!(f, "discard: {reason}"),
+            Self::Broken { cause, .. } => write!(f, "the policy {cause}"),
         }
     }
 }

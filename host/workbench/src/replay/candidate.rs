@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::subject::Subject;
-use backstop::record::DecisionRecord;
 use backstop_core::decision::Bounds;
 use backstop_core::settings::Settings;
 use backstop_engine::{PartName, Policy, PolicyDigest};
+use backstop_records::DecisionRecord;
 
 /// The policy to evaluate for records.
 #[derive(Debug)]

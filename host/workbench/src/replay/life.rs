@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use backstop::record::DecisionRecord;
 use backstop_core::decision::{Answer, Bounds, Reach, decide};
 use backstop_core::failure::{Failure, Milliseconds, bounded_id};
-use backstop_engine::{EvaluationError, Payload};
+use backstop_engine::Payload;
+use backstop_records::DecisionRecord;
 use serde::Serialize;
 
-use super::answer::NotComparable;
-use super::answer::RecordedAnswer;
+use super::answer::{NotComparable, RecordedAnswer};
 use super::candidate::Candidate;
 use super::lines::{Line, LineRef, Lines, ReadError};
+use super::replayed::check_comparable;
 
 /// The most records of a message that are kept, the first ones: more than any message has attempts.
 const MOST: usize = 10_000;
@@ -119,11 +119,8 @@ fn today(candidate: &Candidate, record: &DecisionRecord) -> Option<Today> {
     let policy = candidate.policy_for(record)?;
     let payload = Arc::new(Payload::recorded(record.payload.clone()));
     let evaluation = policy.evaluate(&record.failure, &payload);
-    if !evaluation.payload_reads.unknown.is_empty() {
-        return Some(Today::Unknown(NotComparable::NotRecorded));
-    }
-    if let Err(EvaluationError::OutOfTime(..)) = evaluation.answer {
-        return Some(Today::Unknown(NotComparable::OutOfTime));
+    if let Err((reason, _)) = check_comparable(std::slice::from_ref(&evaluation)) {
+        return Some(Today::Unknown(reason));
     }
     let answer = match (evaluation.answer, candidate.bounds_for(record)) {
         (Ok(answer), Some(bounds)) => within(&record.failure, answer, bounds),

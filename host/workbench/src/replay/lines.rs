@@ -10,8 +10,8 @@ use flate2::bufread::MultiGzDecoder;
 use serde::{Serialize, Serializer};
 use serde_json::error::Category;
 
-use backstop::record::DecisionRecord;
 use backstop_files::regular_file;
+use backstop_records::DecisionRecord;
 
 /// The longest line that can be a record: each of a policy's three parts may read 16 MiB of the payload, and JSON in JSON doubles its quotes.
 const MAX_LINE: u64 = 128 << 20;

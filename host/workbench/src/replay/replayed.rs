@@ -4,16 +4,16 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::answer::NotComparable;
-use super::answer::RecordedAnswer;
+use super::answer::{NotComparable, RecordedAnswer};
 use super::candidate::Replay;
 use super::change::Change;
 use super::lines::{Line, LineRef};
 use super::recorded::{reveals_broken_policy, unrepeatable};
-use backstop::record::DecisionRecord;
+use super::report::Sample;
 use backstop_core::decision::Decision;
 use backstop_core::failure::Failure;
-use backstop_engine::{Evaluation, EvaluationError, PartName, Payload, Policy};
+use backstop_engine::{Evaluation, EvaluationError, Payload, Policy};
+use backstop_records::DecisionRecord;
 
 /// The outcome of one line.
 #[derive(Debug)]
@@ -28,28 +28,18 @@ pub(super) enum Outcome {
 /// One record, and both answers.
 #[derive(Debug)]
 pub(super) struct Replayed {
-    pub(super) place: LineRef,
     pub(super) queue: String,
     /// The recorded policy, for people.
     pub(super) recorded: String,
-    pub(super) failure: Failure,
-    pub(super) comparison: Comparison,
+    /// The answers and their differences: they are the same if there are none.
+    pub(super) compared: Result<(Sample, Vec<Change>), Incomparable>,
 }
 
-/// The comparison of both answers.
-#[derive(Debug)]
-pub(super) enum Comparison {
-    /// The reason, and pointers into the payload that the record lacks, if that is the reason.
-    NotComparable(NotComparable, BTreeSet<String>),
-    /// The answers are the same if there is no change.
-    Compared {
-        old: RecordedAnswer,
-        new: RecordedAnswer,
-        changes: Vec<Change>,
-        /// The parts of the new policy, if there is a change.
-        policy: Vec<PartName>,
-    },
-}
+/// The reason, and pointers into the payload that the record lacks, if that is the reason.
+pub(super) type Incomparable = (NotComparable, BTreeSet<String>);
+
+/// The old answer and the new one.
+type Answers = (RecordedAnswer, RecordedAnswer);
 
 /// The new policy, and the one to compare with, if there is one.
 type Policies<'a> = (Cow<'a, Policy>, Option<Cow<'a, Policy>>);
@@ -65,17 +55,29 @@ impl Replay<'_> {
             return Outcome::OtherQueue(record.queue);
         };
         let titles: Vec<_> = record.policy.iter().map(ToString::to_string).collect();
+        let (queue, failure) = (record.queue, record.failure);
         let payload = Arc::new(Payload::recorded(record.payload));
-        let comparison = match old {
-            Some(old) => compare_policies(&old, &new, &record.failure, &payload),
-            None => compare_with_record(record.decision, &new, &record.failure, &payload),
+        let answers = match old {
+            Some(old) => compare_policies(&old, &new, &failure, &payload),
+            None => compare_with_record(record.decision, &new, &failure, &payload),
         };
+        let compared = answers.map(|(old, new_answer)| {
+            let changes = Change::between(&old, &new_answer);
+            let parts = new.parts().filter(|_| !changes.is_empty());
+            let sample = Sample {
+                place: line.place.clone(),
+                queue: queue.clone(),
+                failure,
+                old,
+                new: new_answer,
+                policy: parts.collect(),
+            };
+            (sample, changes)
+        });
         Outcome::Replayed(Box::new(Replayed {
-            place: line.place.clone(),
-            queue: record.queue,
+            queue,
             recorded: titles.join(" + "),
-            failure: record.failure,
-            comparison,
+            compared,
         }))
     }
 
@@ -99,13 +101,11 @@ fn compare_policies(
     new: &Policy,
     failure: &Failure,
     payload: &Arc<Payload>,
-) -> Comparison {
+) -> Result<Answers, Incomparable> {
     let evaluations = [old, new].map(|policy| policy.evaluate(failure, payload));
-    if let Some(reason) = incomparable(&evaluations) {
-        return reason;
-    }
-    let [old, answer] = evaluations.map(|evaluation| RecordedAnswer::from(evaluation.answer));
-    compared(old, answer, new)
+    check_comparable(&evaluations)?;
+    let [old, new] = evaluations.map(|evaluation| evaluation.answer.into());
+    Ok((old, new))
 }
 
 /// Compares a policy with a recorded decision.
@@ -114,55 +114,29 @@ fn compare_with_record(
     new: &Policy,
     failure: &Failure,
     payload: &Arc<Payload>,
-) -> Comparison {
+) -> Result<Answers, Incomparable> {
     if let Some(reason) = unrepeatable(&decision.decided_by) {
-        return Comparison::NotComparable(reason, BTreeSet::new());
+        return Err((reason, BTreeSet::new()));
     }
     let evaluation = new.evaluate(failure, payload);
-    if let Some(reason) = incomparable(std::slice::from_ref(&evaluation)) {
-        return reason;
-    }
+    check_comparable(std::slice::from_ref(&evaluation))?;
     if evaluation.answer.is_err() && !reveals_broken_policy(&decision, failure) {
-        return Comparison::NotComparable(NotComparable::Bound, BTreeSet::new());
+        return Err((NotComparable::Bound, BTreeSet::new()));
     }
-    compared(
-        RecordedAnswer::recorded(decision),
-        evaluation.answer.into(),
-        new,
-    )
+    let recorded = RecordedAnswer::recorded(decision);
+    Ok((recorded, evaluation.answer.into()))
 }
 
-/// The reason why evaluations can't be compared, if there is one.
-fn incomparable(evaluations: &[Evaluation]) -> Option<Comparison> {
-    let unknown = evaluations
-        .iter()
-        .flat_map(|evaluation| &evaluation.payload_reads.unknown);
+/// Fails if evaluations can't be compared.
+pub(super) fn check_comparable(evaluations: &[Evaluation]) -> Result<(), Incomparable> {
+    let unknown = evaluations.iter().flat_map(|it| &it.payload_reads.unknown);
     let unknown: BTreeSet<_> = unknown.cloned().collect();
     if !unknown.is_empty() {
-        return Some(Comparison::NotComparable(
-            NotComparable::NotRecorded,
-            unknown,
-        ));
+        return Err((NotComparable::NotRecorded, unknown));
     }
-    let is_out_of_time =
-        |evaluation: &Evaluation| matches!(evaluation.answer, Err(EvaluationError::OutOfTime(..)));
-    evaluations
-        .iter()
-        .any(is_out_of_time)
-        .then(|| Comparison::NotComparable(NotComparable::OutOfTime, BTreeSet::new()))
-}
-
-fn compared(old: RecordedAnswer, new: RecordedAnswer, policy: &Policy) -> Comparison {
-    let changes = Change::between(&old, &new);
-    let policy = if changes.is_empty() {
-        Vec::new()
-    } else {
-        policy.parts().collect()
-    };
-    Comparison::Compared {
-        old,
-        new,
-        changes,
-        policy,
+    let is_late = |it: &Evaluation| matches!(it.answer, Err(EvaluationError::OutOfTime(..)));
+    if evaluations.iter().any(is_late) {
+        return Err((NotComparable::OutOfTime, unknown));
     }
+    Ok(())
 }

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::answer::NotComparable;
-use super::answer::RecordedAnswer;
+use super::answer::{NotComparable, RecordedAnswer};
 use super::change::Change;
 use super::delays::Delays;
 use super::lines::LineRef;
@@ -13,7 +12,7 @@ use backstop_core::failure::Failure;
 use backstop_engine::PartName;
 
 /// The result of a replay.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Report {
     /// The records that were replayed: `same`, `different` and `not_comparable` together.

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use super::answer::RecordedAnswer;
 use super::change::Change;
 use super::delays::Delays;
-use super::replayed::{Comparison, Outcome, Replayed};
-use super::report::{Group, NoRecord, Pair, Report, Sample, Unreadable};
+use super::replayed::{Outcome, Replayed};
+use super::report::{Group, NoRecord, Pair, Report, Sample};
 
 /// At most this many unreadable lines are listed.
 const MAX_UNREADABLE: usize = 5;
 
 /// The counts so far.
+#[derive(Default)]
 pub(super) struct Tally {
     samples: usize,
     report: Report,
@@ -27,28 +28,7 @@ impl Tally {
     pub(super) fn new(samples: usize) -> Self {
         Self {
             samples,
-            report: Report {
-                records: 0,
-                same: 0,
-                different: 0,
-                not_comparable: BTreeMap::new(),
-                unreadable: Unreadable::default(),
-                other_queues: BTreeMap::new(),
-                queues: BTreeMap::new(),
-                recorded: BTreeMap::new(),
-                classes: Vec::new(),
-                verdicts: Vec::new(),
-                changes: Vec::new(),
-                broken: BTreeMap::new(),
-                not_recorded: BTreeMap::new(),
-                old_delays: Delays::default(),
-                new_delays: Delays::default(),
-            },
-            classes: BTreeMap::new(),
-            verdicts: BTreeMap::new(),
-            changes: BTreeMap::new(),
-            old_delays: Vec::new(),
-            new_delays: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -70,38 +50,21 @@ impl Tally {
     fn replayed(&mut self, replayed: Replayed) {
         let report = &mut self.report;
         let Replayed {
-            place,
             queue,
             recorded,
-            failure,
-            comparison,
+            compared,
         } = replayed;
         report.records += 1;
-        *report.queues.entry(queue.clone()).or_default() += 1;
+        *report.queues.entry(queue).or_default() += 1;
         *report.recorded.entry(recorded).or_default() += 1;
-        match comparison {
-            Comparison::NotComparable(reason, pointers) => {
+        match compared {
+            Err((reason, pointers)) => {
                 *report.not_comparable.entry(reason).or_default() += 1;
                 for pointer in pointers {
                     *report.not_recorded.entry(pointer).or_default() += 1;
                 }
             }
-            Comparison::Compared {
-                old,
-                new,
-                changes,
-                policy,
-            } => {
-                let sample = Sample {
-                    place,
-                    queue,
-                    failure,
-                    old,
-                    new,
-                    policy,
-                };
-                self.compared(sample, changes);
-            }
+            Ok((sample, changes)) => self.compared(sample, changes),
         }
     }
 

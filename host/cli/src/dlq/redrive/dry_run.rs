@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use backstop::queue::{Connections, Queue};
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::redrive::{Plan, Rehearsal, rehearse};
-use backstop_dead_letters::{Attempts, Filters};
+use backstop_dead_letters::{Attempts, Filters, Seen};
 use backstop_queue::envelope::EnvelopeKeys;
+use backstop_queue::{Connections, Queue};
 use serde_json::{Map, Value, json};
 
 use super::super::reading;
 use super::Args;
 use super::report::{line, some};
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, println};
 
@@ -28,34 +28,30 @@ pub(super) async fn run(
     let stop = stop_on_signal(reading::STOPPING)?;
     let shown = Progress::counting("letters read");
     let each = || shown.add(1);
-    let found = rehearse(queue, connections, plan, keys, filters, &stop, each).await;
+    let rehearsed = rehearse(queue, connections, plan, keys, filters, &stop, each).await;
     drop(shown);
-    let found = found.with_context(|| one_line(queue.url()))?;
+    let (found, seen) = rehearsed.with_context(|| one_line(queue.url()))?;
     if args.json {
-        println!("{}", as_json(plan, &found))
+        println!("{}", as_json(plan, &found, &seen))
     } else {
-        print(plan, &found)
+        print(plan, &found, &seen)
     }
-    ended(queue, found)
+    ended(queue, found, &seen)
 }
 
 /// The exit code that the run would have, as far as it is known before.
-fn ended(queue: &Arc<dyn Queue>, found: Rehearsal) -> Result<()> {
+fn ended(queue: &Arc<dyn Queue>, found: Rehearsal, seen: &Seen) -> Result<()> {
     let left = found.refused + found.behind;
     match found.error {
         Some(error) => Err(error).with_context(|| one_line(queue.url())),
-        None if left > 0 => Err(CommandError::NotMoved(format!(
-            "{} would not be moved",
-            reading::letters(left)
-        ))),
-        None => reading::whole(
-            [&found.seen],
-            "there may be more letters than those counted",
-        ),
+        None if left > 0 => {
+            Err(Exit::Undelivered.because(format!("{} would not be moved", reading::letters(left))))
+        }
+        None => reading::whole([seen], "there may be more letters than those counted"),
     }
 }
 
-fn as_json(plan: &Plan, found: &Rehearsal) -> Value {
+fn as_json(plan: &Plan, found: &Rehearsal, seen: &Seen) -> Value {
     let survey = &found.survey;
     let targets = found.accepted.iter();
     let targets: Map<_, _> = targets
@@ -79,12 +75,12 @@ fn as_json(plan: &Plan, found: &Rehearsal) -> Value {
         "bytes": survey.bytes,
         "error": found.error.as_ref().map(|it| chain(it)),
     });
-    reading::as_json(&found.seen, found_out)
+    reading::as_json(seen, found_out)
 }
 
-fn print(plan: &Plan, found: &Rehearsal) {
-    let (survey, seen) = (&found.survey, &found.seen);
-    println!("{}", reading::summary_of(seen, &one_line(&plan.queue)));
+fn print(plan: &Plan, found: &Rehearsal, seen: &Seen) {
+    let survey = &found.survey;
+    println!("{}", reading::summary(seen, Some(&plan.queue)));
     line(found.moved(), "would be moved");
     for (to, count) in &found.accepted {
         line(*count, &format!("to {}", one_line(&to.to_string())));

@@ -13,8 +13,9 @@ use backstop_dead_letters::Letter;
 use backstop_dead_letters::redrive::{Edited, Editor, RedriveError};
 use backstop_files::regular_file;
 use backstop_queue::{BATCH_BYTES, is_allowed};
+use tempfile::TempPath;
 
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::terminal::{eprintln, prompt, short};
 
 /// The editor without `VISUAL` and `EDITOR`.
@@ -36,7 +37,7 @@ impl EditorProgram {
         let text = text.unwrap_or_else(|| DEFAULT.to_owned());
         let words = shlex::split(&text).filter(|words| !words.is_empty());
         let words = words.ok_or_else(|| {
-            CommandError::Usage(format!("`{text}` in VISUAL or EDITOR is no command"))
+            Exit::Usage.because(format!("`{text}` in VISUAL or EDITOR is no command"))
         })?;
         Ok(Arc::new(Self {
             words,
@@ -48,22 +49,23 @@ impl EditorProgram {
     fn edit(words: &[String], folder: &Path, text: &str) -> std::io::Result<Edited> {
         let is_json = is_json(text);
         let name = if is_json { "body.json" } else { "body.txt" };
-        let file = Removed(folder.join(name));
+        // Removed when it is no longer needed.
+        let file = TempPath::try_from_path(folder.join(name))?;
         let mut written = File::options()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
-            .open(&file.0)?;
+            .open(&file)?;
         written.write_all(text.as_bytes())?;
         loop {
-            let status = open(words, &file.0)?;
+            let status = open(words, &file)?;
             if !status.success() {
                 return Ok(Edited::Skipped(format!(
                     "skipped: the editor ended with {status}"
                 )));
             }
-            let edited = regular_file::read(&file.0, 4 * BATCH_BYTES)?;
+            let edited = regular_file::read(&file, 4 * BATCH_BYTES)?;
             let wrong = match String::from_utf8(edited) {
                 Ok(edited) => {
                     let edited = without_added_line_end(text, &edited);
@@ -81,10 +83,8 @@ impl EditorProgram {
                 Err(error) => format!("it is not UTF-8: {error}"),
             };
             eprintln!("The edited body can't be sent: {}", one_line(&wrong));
-            match choice() {
-                Choice::Again => {}
-                Choice::Skip => return Ok(Edited::Skipped(format!("skipped: {wrong}"))),
-                Choice::Stop => return Ok(Edited::Stop),
+            if let Some(edited) = choice(&wrong) {
+                return Ok(edited);
             }
         }
     }
@@ -108,15 +108,6 @@ impl Editor for EditorProgram {
         edited.map_err(|error| {
             RedriveError::Editor(format!("can't edit with `{program}` (set EDITOR): {error}"))
         })
-    }
-}
-
-/// A file that is removed when it is no longer needed.
-struct Removed(PathBuf);
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -160,23 +151,18 @@ fn fault(body: &str, was_json: bool) -> Option<String> {
     }
 }
 
-enum Choice {
-    Again,
-    Skip,
-    Stop,
-}
-
-/// What to do about a body that can't be sent. Without a terminal, its letter is skipped.
-fn choice() -> Choice {
+/// What becomes of a body that can't be sent, unless it is edited again. Without a terminal, its letter is skipped.
+fn choice(wrong: &str) -> Option<Edited> {
+    let skipped = || Edited::Skipped(format!("skipped: {wrong}"));
     if !std::io::stdin().is_terminal() {
-        return Choice::Skip;
+        return Some(skipped());
     }
     loop {
         let answer = prompt::answer("[e]dit again, [s]kip this letter, [q]uit? ");
         match answer.as_deref() {
-            Some("e") => return Choice::Again,
-            Some("s") => return Choice::Skip,
-            Some("q") | None => return Choice::Stop,
+            Some("e") => return None,
+            Some("s") => return Some(skipped()),
+            Some("q") | None => return Some(Edited::Stop),
             Some(_) => {}
         }
     }

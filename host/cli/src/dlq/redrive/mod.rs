@@ -12,20 +12,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::queue::{Connections, Queue};
 use backstop_core::rate::Rate;
+use backstop_core::share::Share;
 use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{
-    self, Activity, Outcome, Plan, Ramp, RedriveError, RunFolder, Setup, Share, Summary, To,
+    self, Activity, Outcome, Plan, Ramp, RedriveError, RunFolder, Setup, Summary, To,
 };
 use backstop_files::values::parse_span;
 use backstop_queue::envelope::EnvelopeKeys;
+use backstop_queue::{Connections, Queue};
 use clap::Parser;
 
 use super::filters::FilterArgs;
 use super::queue::{AccessArgs, DeadLetterQueues};
 use super::reading::ReadingArgs;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::eprintln;
 use crate::time::parse_wait;
@@ -158,7 +159,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     match (&args.resume, &args.queue) {
         (Some(run), _) => resume(&args, run).await,
         (None, Some(queue)) => start(&args, queue).await,
-        (None, None) => Err(CommandError::Usage("name a queue, or a run".to_owned())),
+        (None, None) => Err(Exit::Usage.because("name a queue, or a run")),
     }
 }
 
@@ -204,7 +205,7 @@ fn keys(plan: &Plan) -> Result<Option<EnvelopeKeys>> {
     let path = plan.envelope_key_file.as_deref();
     path.map(EnvelopeKeys::of_file)
         .transpose()
-        .map_err(|error| CommandError::Usage(format!("--envelope-key-file: {error}")))
+        .map_err(|error| Exit::Usage.because(format!("--envelope-key-file: {error}")))
 }
 
 /// Whether the queue's hosts have keys, and the letters keep their attempts without one.
@@ -223,8 +224,8 @@ async fn check(args: &Args, queue: &Arc<dyn Queue>) -> Result<()> {
     let description = queue.describe().await.map_err(RedriveError::from);
     let description = description.with_context(|| one_line(queue.url()))?;
     if description.fifo && args.keep_attempts {
-        return Err(CommandError::Usage(
-            "--keep-attempts has no effect on a FIFO queue: its consumers count attempts in memory, and would start again. Leave it out".to_owned(),
+        return Err(Exit::Usage.because(
+            "--keep-attempts has no effect on a FIFO queue: its consumers count attempts in memory, and would start again. Leave it out",
         ));
     }
     Ok(())
@@ -235,9 +236,7 @@ async fn resume(args: &Args, run: &str) -> Result<()> {
     let folder = state::find(&runs, run)?;
     let plan = folder.plan()?;
     if plan.native {
-        return Err(CommandError::Usage(format!(
-            "the run {run} is SQS's own: start another one"
-        )));
+        return Err(Exit::Usage.because(format!("the run {run} is SQS's own: start another one")));
     }
     let connections = Arc::new(Connections::new(plan.endpoint_url.clone()));
     let queue = connections.by_url(&plan.queue).await;
@@ -256,7 +255,7 @@ async fn carry_out(
     let interval = match &plan.rate {
         Some(rate) => {
             let rate: Rate = rate.parse().map_err(|error| {
-                CommandError::Usage(format!("the plan's rate `{rate}`: {error}"))
+                Exit::Usage.because(format!("the plan's rate `{rate}`: {error}"))
             })?;
             Some(rate.interval())
         }
@@ -297,18 +296,18 @@ async fn carry_out(
 /// The exit code of a run.
 fn ended(plan: &Plan, summary: &Summary) -> Result<()> {
     let run = &plan.run;
-    let left = summary.counts.refused + summary.missing.unwrap_or(0);
-    match summary.outcome {
+    let left = summary.counts.refused + summary.ended.missing.unwrap_or(0);
+    match summary.ended.outcome {
         Outcome::Done if left == 0 => Ok(()),
-        Outcome::Done => Err(CommandError::NotMoved(format!(
+        Outcome::Done => Err(Exit::Undelivered.because(format!(
             "{} not moved: `backstop dlq runs {run}` says why",
             super::reading::letters(left)
         ))),
-        Outcome::Stopped | Outcome::Failed => Err(CommandError::NotMoved(format!(
+        Outcome::Stopped | Outcome::Failed => Err(Exit::Undelivered.because(format!(
             "the run was stopped: {}. The other letters are as they were; `backstop dlq redrive --resume {run}` goes on",
-            summary.text.as_deref().unwrap_or("an error")
+            summary.ended.text.as_deref().unwrap_or("an error")
         ))),
-        Outcome::Interrupted => Err(CommandError::NotMoved(format!(
+        Outcome::Interrupted => Err(Exit::Undelivered.because(format!(
             "interrupted: `backstop dlq redrive --resume {run}` goes on"
         ))),
     }

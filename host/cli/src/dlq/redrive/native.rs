@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use backstop::queue::Connections;
 use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{MOST_PER_SECOND, Outcome, Plan, RunFolder, To, run_native};
-use backstop_queue::Sqs;
+use backstop_queue::{Connections, Sqs};
 
 use super::{Args, report, state};
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, count, eprintln};
 
@@ -24,9 +23,7 @@ pub(super) async fn run(
     let destination = match &plan.to {
         None => None,
         Some(To::Function(_)) => {
-            return Err(CommandError::Usage(
-                "--native moves letters to queues only".to_owned(),
-            ));
+            return Err(Exit::Usage.because("--native moves letters to queues only"));
         }
         Some(To::Queue(arn)) if arn.starts_with("arn:") => Some(arn.clone()),
         Some(To::Queue(url)) => Some(connections.by_url(url).await.describe().await?.arn),
@@ -37,7 +34,7 @@ pub(super) async fn run(
             let seconds = rate.interval().as_secs_f64();
             let number = (1.0 / seconds.max(f64::MIN_POSITIVE)).round();
             if !(1.0..=f64::from(MOST_PER_SECOND)).contains(&number) {
-                return Err(CommandError::Usage(format!(
+                return Err(Exit::Usage.because(format!(
                     "--native allows a --rate from 1/s to {MOST_PER_SECOND}/s"
                 )));
             }
@@ -59,13 +56,16 @@ pub(super) async fn run(
     drop(progress);
     let summary = ended?;
     report::summary(plan, &summary, args.json);
-    match summary.outcome {
+    match summary.ended.outcome {
         Outcome::Done => Ok(()),
-        Outcome::Stopped | Outcome::Interrupted | Outcome::Failed => {
-            Err(CommandError::NotMoved(format!(
+        Outcome::Stopped | Outcome::Interrupted | Outcome::Failed => Err(Exit::Undelivered
+            .because(format!(
                 "SQS has not moved everything: {}",
-                summary.text.as_deref().unwrap_or("the task was cancelled")
-            )))
-        }
+                summary
+                    .ended
+                    .text
+                    .as_deref()
+                    .unwrap_or("the task was cancelled")
+            ))),
     }
 }

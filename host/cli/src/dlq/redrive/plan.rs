@@ -4,16 +4,17 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::queue::{Queue, VisibilityTimeout};
 use backstop_core::failure::Timestamp;
-use backstop_dead_letters::redrive::{DEFAULT_WAIT, Plan, Ramp, Share, To};
+use backstop_core::share::Share;
+use backstop_dead_letters::redrive::{DEFAULT_WAIT, Plan, Ramp, To};
 use backstop_dead_letters::{Attempts, Filters};
+use backstop_queue::{Queue, VisibilityTimeout};
 use clap::Parser;
 
 use super::super::filters::FilterArgs;
 use super::super::queue::DeadLetterQueues;
 use super::{Args, state};
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 
 /// How long letters stay invisible if a run is killed.
 const VISIBILITY: VisibilityTimeout = VisibilityTimeout::from_seconds(60);
@@ -32,13 +33,11 @@ pub(super) fn new(
     queue: &Arc<dyn Queue>,
 ) -> Result<Plan> {
     if args.native && !filters.is_empty() {
-        return Err(CommandError::Usage(
-            "--native moves all letters: SQS can't choose".to_owned(),
-        ));
+        return Err(Exit::Usage.because("--native moves all letters: SQS can't choose"));
     }
     if args.stop_at.is_some() && args.ramp.is_none() && args.watch_for.is_none() {
-        return Err(CommandError::Usage(
-            "--stop-at needs --ramp, or --watch-for: letters that came back are looked for after a step".to_owned(),
+        return Err(Exit::Usage.because(
+            "--stop-at needs --ramp, or --watch-for: letters that came back are looked for after a step",
         ));
     }
     let default_stop: Option<Share> = STOP_AT.parse().ok();
@@ -85,7 +84,7 @@ pub(super) fn new(
 pub(in crate::dlq) fn filters(plan: &Plan) -> Result<Filters> {
     let flags = std::iter::once("redrive").chain(plan.filters.iter().map(String::as_str));
     let parsed = FilterArgs::try_parse_from(flags);
-    let parsed = parsed.map_err(|error| CommandError::Usage(error.to_string()))?;
+    let parsed = parsed.map_err(|error| Exit::Usage.because(error.to_string()))?;
     parsed.filters()
 }
 

@@ -26,11 +26,11 @@ pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
             "version": 1,
             "run": plan.run,
             "queue": plan.queue,
-            "outcome": summary.outcome,
-            "reason": summary.text,
-            "missing": summary.missing,
+            "outcome": summary.ended.outcome,
+            "reason": summary.ended.text,
+            "missing": summary.ended.missing,
             "partial": summary.is_partial,
-            "later": summary.later,
+            "later": summary.ended.later,
             "damaged-lines": summary.damaged,
         });
         return println!("{}", joined(object, json!(summary.counts)));
@@ -38,7 +38,7 @@ pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
     println!("run {}: {}", plan.run, one_line(&plan.queue));
     counts(&summary.counts);
     some(
-        summary.missing.unwrap_or(0),
+        summary.ended.missing.unwrap_or(0),
         "could not be received: others have taken them, or hold them now",
     );
     if summary.is_partial {
@@ -47,7 +47,7 @@ pub(super) fn summary(plan: &Plan, summary: &Summary, is_json: bool) {
         );
     }
     some(
-        summary.later,
+        summary.ended.later,
         "arrived after the start, and were left alone",
     );
     damaged(&summary.damaged);

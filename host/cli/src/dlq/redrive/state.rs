@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use backstop_dead_letters::redrive::{RunFolder, Runs};
 use clap::Parser;
 
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::ids::{Kind, elsewhere};
 
 /// Where runs are kept.
@@ -30,9 +30,8 @@ impl StateArgs {
         let state = absolute("XDG_STATE_HOME");
         let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")));
         let state = state.ok_or_else(|| {
-            CommandError::Usage(
-                "no home directory is known: name the folder of the runs with --state".to_owned(),
-            )
+            Exit::Usage
+                .because("no home directory is known: name the folder of the runs with --state")
         })?;
         Ok(Runs::at(state.join("backstop/redrives")))
     }
@@ -43,7 +42,7 @@ pub(in crate::dlq) fn find(runs: &Runs, id: &str) -> Result<RunFolder> {
     runs.find(id)
         .map_err(|error| match elsewhere(id, &[Kind::Run]) {
             hint if hint.is_empty() => error.into(),
-            hint => CommandError::Usage(format!("{error}{hint}")),
+            hint => Exit::Usage.because(format!("{error}{hint}")),
         })
 }
 

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use backstop::internal::assembly::Assembly;
-use backstop::internal::config::Config;
 use backstop_engine::Policy;
+use backstop_host::assembly::Assembly;
+use backstop_host::config::Config;
 use backstop_workbench::replay::{Candidate, EvaluatedPolicy, QueuePolicy};
 use backstop_workbench::subject::Subject;
 
 use super::args::Args;
-use crate::error::{CommandError, Result};
-use crate::policy::{named_policy, sandbox};
+use crate::error::{Exit, Result};
+use crate::policy::{load, named_policy, sandbox};
 
 /// The new policy, and what it is compared with.
 pub(super) struct Candidates {
@@ -68,8 +68,7 @@ pub(crate) fn named(name: &str, settings: &[(String, String)]) -> Result<Candida
         return as_recorded(name);
     }
     // Loaded as a host does, so that rejected settings fail once and not for each record.
-    let sandbox = sandbox::cached()?;
-    let policy = named_policy::load(&sandbox, name, &settings.to_vec().into())?;
+    let policy = load(name, &settings.to_vec().into())?;
     Ok(Candidate::Configured(policy))
 }
 
@@ -94,10 +93,9 @@ pub(crate) fn queues(path: &Path, queue: Option<&str>) -> Result<Candidate> {
         }
     }
     match queue {
-        Some(queue) if policies.is_empty() => Err(CommandError::Usage(format!(
-            "{} has no queue `{queue}`",
-            path.display()
-        ))),
+        Some(queue) if policies.is_empty() => {
+            Err(Exit::Usage.because(format!("{} has no queue `{queue}`", path.display())))
+        }
         _ => Ok(Candidate::Queues(policies)),
     }
 }

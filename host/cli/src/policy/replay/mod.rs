@@ -11,18 +11,17 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
-use backstop_files::regular_file::{advise_if_missing, described};
+use backstop_core::share::Share;
+use backstop_files::regular_file::described;
 use backstop_workbench::chart::DelaysChart;
 use backstop_workbench::default_threads;
 use backstop_workbench::replay::{Lines, NoRecord, Replay, Report};
 use serde_json::json;
 
-use crate::error::{CommandError, Result, unreadable};
+use crate::error::{CommandError, Exit, Result, unreadable_input};
 use crate::terminal::{Progress, println};
 use candidates::Candidates;
 use comparison::Comparison;
-
-use args::Share;
 
 pub(super) use args::Args;
 
@@ -80,13 +79,8 @@ pub(crate) fn size(records: &[PathBuf]) -> Result<Option<u64>> {
             bytes = None;
             continue;
         }
-        let metadata = described(path)
-            .map_err(|error| {
-                advise_if_missing(error, || {
-                    "expected decision records, which a host writes to the file of its setting decisions.record".to_owned()
-                })
-            })
-            .map_err(unreadable("the records", path))?;
+        let expected = "expected decision records, which a host writes to the file of its setting decisions.record";
+        let metadata = described(path).map_err(unreadable_input("the records", path, expected))?;
         bytes = bytes
             .filter(|_| metadata.is_file())
             .map(|sum: u64| sum + metadata.len());
@@ -113,24 +107,27 @@ fn nothing_found(args: &Args, report: &Report) -> CommandError {
             queues.join(", ")
         ));
     }
-    CommandError::Usage(text)
+    Exit::Usage.because(text)
 }
 
 /// Fails if more decisions differ than `--allow` permits.
 fn check_differences(report: &Report, allowed: Share) -> Result<()> {
     let (compared, different) = (report.compared(), report.different);
     if compared == 0 {
-        return Err(CommandError::Failed(format!(
+        return Err(Exit::Unexpected.because(format!(
             "none of the {} records could be compared",
             report.records
         )));
     }
+    let is_allowed = !allowed.is_exceeded(different as u64, compared as u64);
     match report.newly_broken() {
-        0 if allowed.covers(different, compared) => Ok(()),
-        0 => Err(CommandError::DecisionsDiffer {
-            different,
-            compared,
-        }),
-        broken => Err(CommandError::NewlyBroken { broken, compared }),
+        0 if is_allowed => Ok(()),
+        0 => {
+            Err(Exit::Differences
+                .because(format!("{different} of {compared} decisions are different")))
+        }
+        broken => Err(Exit::Differences.because(format!(
+            "the policy breaks on {broken} of {compared} failures that were answered before"
+        ))),
     }
 }

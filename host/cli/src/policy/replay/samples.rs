@@ -40,17 +40,9 @@ pub(super) fn print(comparison: &Comparison<'_>) {
 
 /// An answer in a line.
 fn words(answer: &RecordedAnswer) -> String {
-    let class = answer.class().map(Change::class_name).unwrap_or_default();
-    let text = match answer {
-        RecordedAnswer::Retry {
-            delay: Some(delay), ..
-        } => format!("{class}, retry in {delay}"),
-        RecordedAnswer::Retry { delay: None, .. } => {
-            format!("{class}, retry; a queue limit decided instead")
-        }
-        RecordedAnswer::DeadLetter { reason, .. } => format!("{class}, dead-letter: {reason}"),
-        RecordedAnswer::Discard { reason, .. } => format!("{class}, discard: {reason}"),
-        RecordedAnswer::Broken { cause, .. } => format!("broken: the policy {cause}"),
+    let text = match answer.class().map(Change::class_name) {
+        Some(class) => format!("{class}, {answer}"),
+        None => format!("broken: {answer}"),
     };
     short(&text, MAX_LINE)
 }

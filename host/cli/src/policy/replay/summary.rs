@@ -1,7 +1,5 @@
 //! The first part of the output: what was replayed, and how many decisions differ.
 
-use std::fmt::Display;
-
 use backstop_core::text::one_line;
 use backstop_workbench::replay::{NoRecord, NotComparable};
 
@@ -13,8 +11,11 @@ use crate::terminal::{count, percent, println};
 /// At most this many causes, pointers and policies are listed.
 const MAX_LISTED: usize = 5;
 
-fn line(name: &str, value: impl Display) {
-    println!("{name:<10} {value}");
+/// Prints a name and a text.
+macro_rules! line {
+    ($name:literal, $($text:tt)*) => {
+        println!("{:<10} {}", $name, format_args!($($text)*))
+    };
 }
 
 /// Prints the policies and the counts.
@@ -33,31 +34,25 @@ fn print_policies(comparison: &Comparison<'_>) {
             policy => policy,
         };
         match recorded.len() {
-            1 => line("recorded", one_line(policy)),
-            _ => line(
-                "recorded",
-                format!("{}: {}", one_line(policy), count(*records)),
-            ),
+            1 => line!("recorded", "{}", one_line(policy)),
+            _ => line!("recorded", "{}: {}", one_line(policy), count(*records)),
         }
     }
     if recorded.len() > MAX_LISTED {
         let more = recorded.len() - MAX_LISTED;
-        line(
-            "recorded",
-            format!("{more} more policies: --json lists them"),
-        );
+        line!("recorded", "{more} more policies: --json lists them");
     }
     let settings = "with the settings of each record";
     if comparison.candidates.old.is_some() {
         let old = comparison.candidates.old_label();
-        line("against", format!("{old}, {settings}"));
+        line!("against", "{old}, {settings}");
     }
     for evaluated in comparison.candidates.new.evaluated() {
         let policy = one_line(&title(&evaluated));
         match (&evaluated.queue, evaluated.settings_as_recorded) {
-            (Some(queue), _) => line("policy", format!("{}: {policy}", one_line(queue))),
-            (None, true) => line("policy", format!("{policy}, {settings}")),
-            (None, false) => line("policy", policy),
+            (Some(queue), _) => line!("policy", "{}: {policy}", one_line(queue)),
+            (None, true) => line!("policy", "{policy}, {settings}"),
+            (None, false) => line!("policy", "{}", policy),
         }
     }
 }
@@ -74,10 +69,7 @@ fn print_counts(comparison: &Comparison<'_>) {
             percent(some, report.compared())
         ),
     };
-    line(
-        "records",
-        format!("{records}: {same} the same, {different}"),
-    );
+    line!("records", "{records}: {same} the same, {different}");
 }
 
 /// Why records were not compared, and how the new policy broke.
@@ -85,24 +77,23 @@ fn print_causes(comparison: &Comparison<'_>) {
     let report = comparison.report;
     for (reason, records) in &report.not_comparable {
         let reason = explain(*reason, comparison);
-        line(
-            "skipped",
-            format!("{} not compared: {reason}", count(*records)),
-        );
+        line!("skipped", "{} not compared: {reason}", count(*records));
     }
     for (cause, records) in report.broken.iter().take(MAX_LISTED) {
-        line(
+        line!(
             "broken",
-            format!("{} times: the policy {}", count(*records), one_line(cause)),
+            "{} times: the policy {}",
+            count(*records),
+            one_line(cause)
         );
     }
     let is_about_settings = |cause: &String| {
         cause.starts_with("refuses its settings") || cause.starts_with("takes no settings")
     };
     if report.broken.keys().any(is_about_settings) {
-        line(
+        line!(
             "",
-            "give the policy settings of its own with --set NAME=VALUE",
+            "give the policy settings of its own with --set NAME=VALUE"
         );
     }
 }
@@ -112,14 +103,15 @@ fn print_left_out(comparison: &Comparison<'_>) {
     let report = comparison.report;
     let unreadable = &report.unreadable;
     for NoRecord { place, why } in &unreadable.first {
-        line(
+        line!(
             "unreadable",
-            format!("{YELLOW}{place}{YELLOW:#} is {}", one_line(why)),
+            "{YELLOW}{place}{YELLOW:#} is {}",
+            one_line(why)
         );
     }
     let more = unreadable.lines - unreadable.first.len();
     if more > 0 {
-        line("unreadable", format!("{} more lines", count(more)));
+        line!("unreadable", "{} more lines", count(more));
     }
     let others: usize = report.other_queues.values().sum();
     if others > 0 {
@@ -128,9 +120,11 @@ fn print_left_out(comparison: &Comparison<'_>) {
             .keys()
             .map(|queue| one_line(queue))
             .collect();
-        line(
+        line!(
             "left out",
-            format!("{} of other queues: {}", count(others), queues.join(", ")),
+            "{} of other queues: {}",
+            count(others),
+            queues.join(", ")
         );
     }
 }

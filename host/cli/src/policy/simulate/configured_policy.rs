@@ -1,11 +1,10 @@
 //! Policies as this command names them: with optional settings after a colon.
 
-use backstop_core::settings::Settings;
-use backstop_core::settings::parse_pair;
+use backstop_core::settings::{Settings, parse_pair};
 use backstop_engine::{Policy, Sandbox};
 use backstop_workbench::simulate::contention::Baseline;
 
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::policy::named_policy;
 
 /// A policy or a baseline, and its settings.
@@ -27,7 +26,7 @@ impl ConfiguredPolicy {
             .filter(|pair| !pair.is_empty())
             .map(parse_pair)
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|wrong| CommandError::Usage(format!("{text}: {wrong}")))?;
+            .map_err(|wrong| Exit::Usage.because(format!("{text}: {wrong}")))?;
         Ok(Self {
             name: name.to_owned(),
             settings: all.merge(&own),

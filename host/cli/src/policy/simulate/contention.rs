@@ -10,7 +10,7 @@ use serde_json::json;
 use super::args::Args;
 use super::configured_policy::ConfiguredPolicy;
 use super::timetable::FRESH;
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::policy::sandbox;
 use crate::terminal::output::Output;
 use crate::terminal::style::YELLOW;
@@ -55,9 +55,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// The baselines, then the named policies, or the published algorithms if none is named.
 fn contenders(args: &Args) -> Result<Vec<Contender>> {
     if args.policies.is_empty() && !args.settings.is_empty() {
-        return Err(CommandError::Usage(
-            "--set needs a policy: name one".to_owned(),
-        ));
+        return Err(Exit::Usage.because("--set needs a policy: name one"));
     }
     let names = || args.policies.iter().map(String::as_str);
     let is_named = |baseline: &&str| {
@@ -86,7 +84,7 @@ fn contenders(args: &Args) -> Result<Vec<Contender>> {
     for configured in policies {
         let label = configured.label();
         if contenders.iter().any(|other| other.label == label) {
-            return Err(CommandError::Usage(format!("{label} is named twice")));
+            return Err(Exit::Usage.because(format!("{label} is named twice")));
         }
         let (source, attributes) = (args.given.source.clone(), args.given.attributes.clone());
         let example = lost_write(args.given.error(), source, attributes);

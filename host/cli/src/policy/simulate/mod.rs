@@ -6,7 +6,7 @@ mod contention;
 mod time_bar;
 mod timetable;
 
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 
 pub(super) use args::Args;
 
@@ -16,7 +16,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     match args.policies.as_slice() {
         [policy] => timetable::run(args, policy),
-        several => Err(CommandError::Usage(format!(
+        several => Err(Exit::Usage.because(format!(
             "a timetable needs exactly one policy, not {}: name one, or compare them with --contention",
             several.len()
         ))),

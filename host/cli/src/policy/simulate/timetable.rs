@@ -12,7 +12,7 @@ use serde_json::json;
 use super::args::Args;
 use super::configured_policy::ConfiguredPolicy;
 use super::time_bar::TimeBar;
-use crate::error::{CommandError, Result};
+use crate::error::{Exit, Result};
 use crate::policy::sandbox;
 use crate::terminal::output::Output;
 use crate::terminal::style::YELLOW;
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, name: &str) -> Result<()> {
     args.charts.check()?;
     let configured = ConfiguredPolicy::parse(name, &args.settings.clone().into())?;
     if configured.baseline().is_some() {
-        return Err(CommandError::Usage(format!(
+        return Err(Exit::Usage.because(format!(
             "`{name}` is a baseline of --contention; a timetable needs a policy"
         )));
     }
@@ -115,37 +115,35 @@ fn as_csv(timetable: &Timetable) -> Result<()> {
     Ok(lines.flush()?)
 }
 
-fn line(name: &str, value: impl std::fmt::Display) {
-    let value = wrapped(&value.to_string(), 11, columns());
-    println!("{name:<10} {value}");
+/// Prints a name and a text that fits the terminal.
+macro_rules! line {
+    ($name:expr, $($text:tt)*) => {
+        println!("{:<10} {}", $name, wrapped(&format!($($text)*), 11, columns()))
+    };
 }
 
 fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
     let Timetable {
         messages, attempts, ..
     } = timetable;
-    line("policy", policy.title());
-    line(
+    line!("policy", "{}", policy.title());
+    line!(
         "messages",
-        format!(
-            "{messages}, each fails every time: {}",
-            one_line(&plan.error.to_string())
-        ),
+        "{messages}, each fails every time: {}",
+        one_line(&plan.error.to_string())
     );
     println!();
     println!("{}", rows(attempts, columns()));
     println!();
     for end in timetable.ended.iter().take(MAX_REASONS) {
         let since = end.since_first_failure;
-        line(
+        line!(
             end.verdict,
-            format!(
-                "{} after {} attempts, {} after the first failure: {}",
-                end.messages,
-                range_of(end.attempts, |attempts| attempts.to_string()),
-                range_of(since, |time| Rounded(time).to_string()),
-                one_line(&end.reason)
-            ),
+            "{} after {} attempts, {} after the first failure: {}",
+            end.messages,
+            range_of(end.attempts, |attempts| attempts.to_string()),
+            range_of(since, |time| Rounded(time).to_string()),
+            one_line(&end.reason)
         );
     }
     if timetable.ended.len() > MAX_REASONS {
@@ -153,36 +151,34 @@ fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
         let (reasons, messages) = more.fold((0, 0), |(reasons, messages), end| {
             (reasons + 1, messages + end.messages)
         });
-        line(
+        line!(
             "ended",
-            format!("{messages} for {reasons} other reasons: --json lists them"),
+            "{messages} for {reasons} other reasons: --json lists them"
         );
     }
     if timetable.unended > 0 {
         let unended = timetable.unended;
-        line(
+        line!(
             "unended",
-            format!("{unended} still retried after {HORIZON} attempts, where the simulation stops"),
+            "{unended} still retried after {HORIZON} attempts, where the simulation stops"
         );
     }
     if let Some(busiest) = timetable.busiest_second {
         let (retries, after) = (busiest.retries, Rounded(busiest.after_seconds * 1_000));
-        line(
+        line!(
             "busiest",
-            format!("{retries} retries in one second, {after} after the first failure"),
+            "{retries} retries in one second, {after} after the first failure"
         );
     }
     for (cause, decisions) in &timetable.broken {
         let cause = one_line(cause);
-        line(
+        line!(
             "broken",
-            format!(
-                "{YELLOW}the policy {cause}{YELLOW:#}: the fallback made {decisions} decisions instead"
-            ),
+            "{YELLOW}the policy {cause}{YELLOW:#}: the fallback made {decisions} decisions instead"
         );
     }
     if timetable.evaluation == Evaluation::Fresh {
-        line("evaluated", FRESH);
+        line!("evaluated", "{}", FRESH);
     }
 }
 

@@ -1,10 +1,9 @@
 //! Describes a failed test: the failure, what was expected and found, and the command that runs it again. Plain text, for the terminal and for reports.
 
-use std::path::Path;
-
 use backstop_core::text::one_line;
 use backstop_workbench::outcome::{Found, Outcome, Row};
 
+use super::args::Args;
 use crate::policy::failure_args::describe;
 use crate::policy::quoted;
 
@@ -14,35 +13,25 @@ pub(super) const CROSS: &str = "✗";
 /// The widest column, in characters. Longer texts are shown one above the other.
 const COLUMN: usize = 40;
 
-/// The flags that run the same tests again.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rerun<'a> {
-    pub(super) policy: &'a str,
-    pub(super) scenarios: Option<&'a Path>,
-    pub(super) settings: &'a [(String, String)],
-}
-
-impl Rerun<'_> {
-    /// The command that reproduces a found failure.
-    fn command(&self, check: &str, found: &Found) -> String {
-        let mut words = ["backstop", "policy", "test", self.policy]
-            .map(str::to_owned)
-            .to_vec();
-        if let Some(path) = self.scenarios {
-            words.extend(["--scenarios".to_owned(), path.display().to_string()]);
-        }
-        for (name, value) in self.settings {
-            words.extend(["--set".to_owned(), format!("{name}={value}")]);
-        }
-        let (seed, case) = (found.seed.to_string(), found.case.to_string());
-        let found = ["--filter", check, "--seed", &seed, "--cases", &case];
-        words.extend(found.map(str::to_owned));
-        quoted(words)
+/// The command that reproduces a found failure.
+fn again(args: &Args, check: &str, found: &Found) -> String {
+    let mut words = ["backstop", "policy", "test", &args.policy]
+        .map(str::to_owned)
+        .to_vec();
+    if let Some(path) = &args.scenarios {
+        words.extend(["--scenarios".to_owned(), path.display().to_string()]);
     }
+    for (name, value) in &args.settings {
+        words.extend(["--set".to_owned(), format!("{name}={value}")]);
+    }
+    let (seed, case) = (found.seed.to_string(), found.case.to_string());
+    let found = ["--filter", check, "--seed", &seed, "--cases", &case];
+    words.extend(found.map(str::to_owned));
+    quoted(words)
 }
 
 /// The lines that describe a failed test.
-pub(super) fn lines(outcome: &Outcome, rerun: &Rerun<'_>) -> Vec<String> {
+pub(super) fn lines(outcome: &Outcome, args: &Args) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(tried) = &outcome.tried {
         lines.push(format!(
@@ -67,7 +56,7 @@ pub(super) fn lines(outcome: &Outcome, rerun: &Rerun<'_>) -> Vec<String> {
         }
         lines.push(format!(
             "  run again: {}",
-            rerun.command(&outcome.name, found)
+            again(args, &outcome.name, found)
         ));
     }
     lines

@@ -8,16 +8,11 @@ use backstop_core::text::one_line;
 use backstop_workbench::outcome::{Kind, Outcome};
 use backstop_workbench::scenario::Suite;
 
-use super::describe::{Rerun, lines};
+use super::args::Args;
+use super::describe::lines;
 
 /// One suite for the scenarios and one for the checks.
-pub(super) fn report(
-    policy: &str,
-    suite: &Suite,
-    outcomes: &[Outcome],
-    took: Duration,
-    rerun: &Rerun<'_>,
-) -> Report {
+pub(super) fn report(args: &Args, suite: &Suite, outcomes: &[Outcome], took: Duration) -> Report {
     let mut report = Report::new("backstop policy test");
     report.set_time(took);
     for (kind, name) in [(Kind::Scenario, "scenarios"), (Kind::Check, "checks")] {
@@ -25,29 +20,27 @@ pub(super) fn report(
         if of_kind.is_empty() {
             continue;
         }
-        let mut tests = TestSuite::new(format!("{policy} {name}"));
+        let mut tests = TestSuite::new(format!("{} {name}", args.policy));
         tests.set_time(of_kind.iter().map(|outcome| outcome.took).sum());
-        let cases = of_kind
-            .iter()
-            .map(|outcome| case(policy, suite, outcome, rerun));
+        let cases = of_kind.iter().map(|outcome| case(args, suite, outcome));
         tests.add_test_cases(cases);
         report.add_test_suite(tests);
     }
     report
 }
 
-fn case(policy: &str, suite: &Suite, outcome: &Outcome, rerun: &Rerun<'_>) -> TestCase {
+fn case(args: &Args, suite: &Suite, outcome: &Outcome) -> TestCase {
     let status = if outcome.passed {
         TestCaseStatus::success()
     } else {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
         status
             .set_message(message(outcome))
-            .set_description(lines(outcome, rerun).join("\n"));
+            .set_description(lines(outcome, args).join("\n"));
         status
     };
     let mut case = TestCase::new(outcome.name.as_str(), status);
-    case.set_classname(policy).set_time(outcome.took);
+    case.set_classname(&args.policy).set_time(outcome.took);
     if let Some(line) = outcome.line {
         let file = suite.path.display().to_string();
         case.extra.insert("file".into(), file.into());

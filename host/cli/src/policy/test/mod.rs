@@ -9,19 +9,14 @@ mod printer;
 mod target;
 mod watch;
 
-use std::path::Path;
-use std::time::Duration;
-
 use backstop_core::clock;
 use backstop_engine::Sandbox;
 use backstop_workbench::check;
-use backstop_workbench::outcome::Outcome;
-use backstop_workbench::scenario::{self, Suite};
+use backstop_workbench::scenario;
 use backstop_workbench::subject::Subject;
 
 use super::sandbox;
-use crate::error::{CommandError, Context, Result};
-use describe::Rerun;
+use crate::error::{CommandError, Context, Exit, Result};
 use printer::Printer;
 use target::Target;
 
@@ -45,16 +40,11 @@ fn test(args: &Args, sandbox: &Sandbox) -> Result<()> {
     let target = Target::find(&args.policy, args.scenarios.as_deref())?;
     let suite = target.suite()?;
     let settings = suite.settings.merge(&args.settings);
-    let rerun = Rerun {
-        policy: &args.policy,
-        scenarios: args.scenarios.as_deref(),
-        settings: &args.settings,
-    };
-    let mut printer = Printer::start(args.json, &suite, rerun);
+    let mut printer = Printer::start(args, &suite);
     let source = target.source()?;
     printer.compiling(&source);
     let subject = Subject::load(sandbox, &source, &target.name)?;
-    printer.title(&subject.title(), &target, args.seed);
+    printer.title(&subject.title(), &target);
     let is_wanted = |name: &str| {
         let filter = args.filter.as_deref();
         filter.is_none_or(|text| name.to_lowercase().contains(&text.to_lowercase()))
@@ -94,26 +84,22 @@ fn test(args: &Args, sandbox: &Sandbox) -> Result<()> {
     }
     printer.summary(&outcomes, started.elapsed());
     if let Some(path) = &args.junit {
-        write_junit(
-            path,
-            &target.name,
-            &suite,
-            &outcomes,
-            started.elapsed(),
-            &rerun,
-        )?;
+        let took = started.elapsed();
+        let unwritable = || format!("can't write the report {}", path.display());
+        let report = junit::report(args, &suite, &outcomes, took);
+        let text = report.to_string().with_context(unwritable)?;
+        std::fs::write(path, text).with_context(unwritable)?;
     }
     match outcomes.iter().filter(|outcome| !outcome.passed).count() {
         0 => Ok(()),
-        failed => Err(CommandError::TestsFailed {
-            failed,
-            tests: outcomes.len(),
-        }),
+        failed => {
+            Err(Exit::TestsFailed.because(format!("{failed} of {} tests failed", outcomes.len())))
+        }
     }
 }
 
 fn nothing_ran(args: &Args, target: &Target) -> CommandError {
-    CommandError::Usage(match (&args.filter, &target.scenarios) {
+    Exit::Usage.because(match (&args.filter, &target.scenarios) {
         (Some(text), _) => format!("no scenario or check has `{text}` in its name"),
         (None, Some(path)) => format!("there are no scenarios in {}", path.display()),
         (None, None) => {
@@ -121,18 +107,4 @@ fn nothing_ran(args: &Args, target: &Target) -> CommandError {
                 .to_owned()
         }
     })
-}
-
-fn write_junit(
-    path: &Path,
-    policy: &str,
-    suite: &Suite,
-    outcomes: &[Outcome],
-    took: Duration,
-    rerun: &Rerun<'_>,
-) -> Result<()> {
-    let unwritable = || format!("can't write the report {}", path.display());
-    let report = junit::report(policy, suite, outcomes, took, rerun);
-    let text = report.to_string().with_context(unwritable)?;
-    std::fs::write(path, text).with_context(unwritable)
 }

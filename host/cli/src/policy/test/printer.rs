@@ -10,7 +10,8 @@ use backstop_workbench::preset::PRESETS;
 use backstop_workbench::scenario::Suite;
 use serde_json::json;
 
-use super::describe::{CROSS, Rerun, lines};
+use super::args::Args;
+use super::describe::{CROSS, lines};
 use super::target::Target;
 use crate::terminal::style::{DIM, GREEN, RED, YELLOW};
 use crate::terminal::{Progress, println};
@@ -23,27 +24,23 @@ const LARGE_FILE: u64 = 512 << 10;
 
 /// Prints each test as it ends.
 pub(super) struct Printer<'a> {
-    json: bool,
-    rerun: Rerun<'a>,
+    args: &'a Args,
     file: String,
     kind: Option<Kind>,
     started: Instant,
     progress: Option<Progress>,
     policy: String,
-    seed: u64,
 }
 
 impl<'a> Printer<'a> {
-    pub(super) fn start(json: bool, suite: &Suite, rerun: Rerun<'a>) -> Self {
+    pub(super) fn start(args: &'a Args, suite: &Suite) -> Self {
         Self {
-            json,
-            rerun,
+            args,
             file: suite.path.display().to_string(),
             kind: None,
             started: clock::instant(),
             progress: None,
             policy: String::new(),
-            seed: 0,
         }
     }
 
@@ -59,11 +56,10 @@ impl<'a> Printer<'a> {
         }
     }
 
-    pub(super) fn title(&mut self, policy: &str, target: &Target, seed: u64) {
+    pub(super) fn title(&mut self, policy: &str, target: &Target) {
         self.progress = None;
         self.policy = policy.to_owned();
-        self.seed = seed;
-        if self.json {
+        if self.args.json {
             return;
         }
         println!("policy     {policy}");
@@ -72,12 +68,12 @@ impl<'a> Printer<'a> {
             (None, Some(path)) => println!("scenarios  none: {} does not exist", path.display()),
             (None, None) => println!("scenarios  none: name a file with --scenarios"),
         }
-        println!("seed       {seed}");
+        println!("seed       {}", self.args.seed);
     }
 
     pub(super) fn outcome(&mut self, outcome: &Outcome) {
         self.progress = None;
-        if self.json {
+        if self.args.json {
             match serde_json::to_string(outcome) {
                 Ok(line) => println!("{line}"),
                 Err(error) => tracing::error!(%error, "an outcome can't be written as JSON"),
@@ -103,7 +99,7 @@ impl<'a> Printer<'a> {
             println!("  {YELLOW}warning:{YELLOW:#} {}", one_line(warning));
         }
         if !outcome.passed {
-            for line in lines(outcome, &self.rerun) {
+            for line in lines(outcome, self.args) {
                 match line.strip_prefix(CROSS) {
                     Some(rest) => println!("    {RED}{CROSS}{rest}{RED:#}"),
                     None if line.is_empty() => println!(),
@@ -118,10 +114,10 @@ impl<'a> Printer<'a> {
         let failed = outcomes.iter().filter(|outcome| !outcome.passed).count();
         let passed = outcomes.len() - failed;
         let seconds = took.as_secs_f64();
-        if self.json {
+        if self.args.json {
             let summary = json!({"summary": {
                 "policy": self.policy,
-                "seed": self.seed,
+                "seed": self.args.seed,
                 "passed": passed,
                 "failed": failed,
                 "seconds": seconds,

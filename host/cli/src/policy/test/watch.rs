@@ -12,7 +12,7 @@ use notify_debouncer_full::{DebounceEventResult, new_debouncer};
 use super::args::Args;
 use super::target::Target;
 use crate::causes;
-use crate::error::{CommandError, Context, Result};
+use crate::error::{Context, Exit, Result};
 use crate::policy::folder_of;
 use crate::terminal::{eprintln, output};
 
@@ -38,10 +38,10 @@ pub(super) fn run(args: &Args, test: impl Fn() -> Result<()>) -> Result<()> {
         }
         match test() {
             // A failed test was printed with its outcome.
-            Ok(()) | Err(CommandError::TestsFailed { .. }) => {}
-            Err(error) => {
+            Err(error) if error.exit != Exit::TestsFailed => {
                 causes::report(&error);
             }
+            Ok(()) | Err(_) => {}
         }
         if output::has_failed() {
             return Ok(());
@@ -49,9 +49,7 @@ pub(super) fn run(args: &Args, test: impl Fn() -> Result<()>) -> Result<()> {
         // Changes during the tests count: they may have been tested in part.
         eprintln!("waiting for changes in {} (Ctrl-C stops)", watched.title());
         if changes.recv().is_err() {
-            return Err(CommandError::Failed(
-                "the file watcher stopped unexpectedly".to_owned(),
-            ));
+            return Err(Exit::Unexpected.because("the file watcher stopped unexpectedly"));
         }
         while changes.try_recv().is_ok() {}
     }
@@ -77,8 +75,8 @@ impl Watched {
             report,
         };
         if watched.files.is_empty() {
-            return Err(CommandError::Usage(
-                "there is nothing to watch: a built-in policy never changes; name a file of scenarios with --scenarios".to_owned(),
+            return Err(Exit::Usage.because(
+                "there is nothing to watch: a built-in policy never changes; name a file of scenarios with --scenarios",
             ));
         }
         Ok(watched)

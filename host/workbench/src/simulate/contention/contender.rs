@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use backstop_backoff::SettingsError;
 use backstop_core::settings::Settings;
-use serde::Serialize;
 
 use crate::simulate::evaluator::{Evaluation, instance_kind};
 use backstop_core::examples::ordinary_failure;
@@ -60,8 +58,7 @@ pub fn lost_write(error: Error, source: String, attributes: Vec<(String, String)
 }
 
 /// The baselines that policies are compared with. Each runs in the sandbox like any other policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Baseline {
     /// Retries immediately.
     None,
@@ -72,15 +69,9 @@ pub enum Baseline {
 /// Why a baseline can't be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
-    /// `none` has no settings.
-    #[error("`none` takes no settings: it always retries immediately")]
-    Nothing,
-    /// A value is invalid.
-    #[error("`exponential` takes base and cap: {0}")]
-    Settings(SettingsError),
-    /// A setting of jitter or of giving up.
-    #[error("`exponential` takes base and cap, and no `{0}`")]
-    Other(String),
+    /// It does not take such settings.
+    #[error("{0}")]
+    Settings(String),
     /// The sandbox rejects it.
     #[error("can't load the baseline")]
     Component(#[from] ComponentError),
@@ -89,11 +80,8 @@ pub enum BaselineError {
 impl Baseline {
     /// The baseline of this name.
     pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "none" => Some(Self::None),
-            "exponential" => Some(Self::Exponential),
-            _ => None,
-        }
+        let all = [Self::None, Self::Exponential];
+        all.into_iter().find(|baseline| baseline.name() == name)
     }
 
     /// Its name.
@@ -108,7 +96,10 @@ impl Baseline {
     pub fn load(self, sandbox: &Sandbox, settings: &Settings) -> Result<Policy, BaselineError> {
         let (base, cap) = match self {
             Self::None if settings.is_empty() => (0, 0),
-            Self::None => return Err(BaselineError::Nothing),
+            Self::None => {
+                let why = "`none` takes no settings: it always retries immediately";
+                return Err(BaselineError::Settings(why.to_owned()));
+            }
             Self::Exponential => base_and_cap(settings)?,
         };
         let text = EXPONENTIAL
@@ -123,25 +114,22 @@ impl Baseline {
 }
 
 fn base_and_cap(settings: &Settings) -> Result<(u32, u32), BaselineError> {
-    if let Some((other, _)) = settings
-        .iter()
-        .find(|(name, _)| !["base", "cap"].contains(&name.as_str()))
-    {
-        return Err(BaselineError::Other(other.clone()));
+    let takes = "`exponential` takes base and cap";
+    let is_other = |(name, _): &&(String, String)| !["base", "cap"].contains(&name.as_str());
+    if let Some((other, _)) = settings.iter().find(is_other) {
+        return Err(BaselineError::Settings(format!(
+            "{takes}, and no `{other}`"
+        )));
     }
-    let published = [
-        ("base", PUBLISHED_BASE.to_string()),
-        ("cap", PUBLISHED_CAP.to_string()),
-    ];
-    let not_set = published
+    let published = [("base", PUBLISHED_BASE), ("cap", PUBLISHED_CAP)];
+    let published = published.map(|(name, value)| (name.to_owned(), value.to_string()));
+    let all = Settings::from(published.to_vec()).merge(settings);
+    let pairs = all
         .iter()
-        .filter(|(name, _)| settings.iter().all(|(set, _)| set != name));
-    let pairs = settings
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .chain(not_set.map(|(name, value)| (*name, value.as_str())));
-    let settings = backstop_backoff::Settings::parse(pairs).map_err(BaselineError::Settings)?;
-    Ok((settings.base, settings.cap))
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let parsed = backstop_backoff::Settings::parse(pairs);
+    let parsed = parsed.map_err(|wrong| BaselineError::Settings(format!("{takes}: {wrong}")))?;
+    Ok((parsed.base, parsed.cap))
 }
 
 #[cfg(test)]

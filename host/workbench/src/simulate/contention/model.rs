@@ -2,8 +2,7 @@
 //!
 //! A cycle has four messages: a read request, its reply with the version, a conditional write, and its result. A write wins if the row still has the version that was read; the version is then incremented. A client whose write lost waits for the delay of its policy and reads again. The service takes no time, and no message is lost.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
@@ -63,39 +62,6 @@ enum Message {
     Result { won: bool },
 }
 
-/// A message in flight.
-struct Event {
-    arrives: f64,
-    /// Of two messages that arrive together, the one sent first is handled first.
-    sent: u64,
-    client: u32,
-    message: Message,
-}
-
-impl Ord for Event {
-    /// Reversed, because the heap pops its greatest element first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other
-            .arrives
-            .total_cmp(&self.arrives)
-            .then(other.sent.cmp(&self.sent))
-    }
-}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Event {}
-
 /// The state of a client between attempts.
 #[derive(Clone, Copy, Default)]
 struct Client {
@@ -107,7 +73,8 @@ struct Client {
 struct World {
     network: Network,
     random: ChaCha8Rng,
-    events: BinaryHeap<Event>,
+    /// Messages and their clients by the time of arrival, as the bits of a number that is not negative: these have its order. Of two that arrive together, the one sent first is handled first.
+    in_flight: BTreeMap<(u64, u64), (u32, Message)>,
     sent: u64,
 }
 
@@ -116,13 +83,10 @@ impl World {
     fn send(&mut self, at: f64, client: u32, message: Message) {
         let drawn: f64 = self.random.sample(StandardNormal);
         let takes = (self.network.mean + self.network.deviation * drawn).abs();
+        let arrives = (at + takes).to_bits();
         self.sent += 1;
-        self.events.push(Event {
-            arrives: at + takes,
-            sent: self.sent,
-            client,
-            message,
-        });
+        self.in_flight
+            .insert((arrives, self.sent), (client, message));
     }
 }
 
@@ -136,7 +100,7 @@ pub fn run(
     let mut world = World {
         network,
         random: ChaCha8Rng::from_seed(seed),
-        events: BinaryHeap::new(),
+        in_flight: BTreeMap::new(),
         sent: 0,
     };
     let mut states: Vec<_> = (0..clients).map(|_| Client::default()).collect();
@@ -145,10 +109,10 @@ pub fn run(
     for client in 0..clients {
         world.send(0.0, client, Message::Read);
     }
-    while let Some(event) = world.events.pop() {
-        let (now, client) = (event.arrives, event.client);
+    while let Some(((arrives, _), (client, message))) = world.in_flight.pop_first() {
+        let now = f64::from_bits(arrives);
         outcome.time = now;
-        match event.message {
+        match message {
             Message::Read => world.send(now, client, Message::Version(row)),
             Message::Version(version) => world.send(now, client, Message::Write(version)),
             Message::Write(version) => {

@@ -1,0 +1,165 @@
+//! What the routes of the admin interface reach: the queues of the host, from the moment that they are ready.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::consumer::{Breaker, Controls, Down, Polling, Serving};
+use crate::exporter::Page;
+use crate::policy::LivePolicy;
+use crate::waiting::Waiting;
+
+use super::answer::Refused;
+
+/// The admin interface of one host. Until its queues are ready, it answers only whether the host lives.
+#[derive(Debug)]
+pub struct Interface {
+    ready: OnceLock<Ready>,
+    stop: OnceLock<CancellationToken>,
+    actions: Arc<Semaphore>,
+}
+
+/// The most actions at the same time. An action goes on when its client leaves, so the bound on connections does not bound actions.
+const ACTIONS: usize = 8;
+
+#[derive(Debug)]
+struct Ready {
+    queues: Vec<AdminQueue>,
+    metrics: Option<Arc<Page>>,
+}
+
+/// A queue, as far as the admin interface reaches it.
+#[derive(Debug, Clone)]
+pub struct AdminQueue {
+    pub(crate) name: String,
+    pub(crate) policy: Arc<LivePolicy>,
+    pub(crate) polling: Arc<Polling>,
+    pub(crate) controls: Option<Arc<Controls>>,
+    breaker: Option<Arc<Breaker>>,
+    pub(crate) waiting: Option<Arc<Waiting>>,
+}
+
+impl AdminQueue {
+    /// A queue with this policy that is not polled yet.
+    pub fn new(name: impl Into<String>, policy: Arc<LivePolicy>) -> Self {
+        Self {
+            name: name.into(),
+            policy,
+            polling: Arc::default(),
+            controls: None,
+            breaker: None,
+            waiting: None,
+        }
+    }
+
+    /// With how it is polled.
+    pub(crate) fn polled(self, polling: Arc<Polling>) -> Self {
+        Self { polling, ..self }
+    }
+
+    /// With what an operator may change about it, and what it does not attempt for now.
+    pub(crate) fn controlled(self, controls: Arc<Controls>, breaker: Arc<Breaker>) -> Self {
+        Self {
+            controls: Some(controls),
+            breaker: Some(breaker),
+            ..self
+        }
+    }
+
+    /// What it does not attempt for now, because that is down.
+    pub(crate) fn down(&self) -> Vec<Down> {
+        let breaker = self.breaker.as_ref();
+        breaker.map_or_else(Vec::new, |breaker| breaker.down())
+    }
+
+    /// How it is served, if it is.
+    pub(crate) fn serving(&self) -> Option<Serving> {
+        let controls = self.controls.as_ref()?;
+        Some(controls.serving(self.polling.problem()))
+    }
+
+    /// With what waits in it.
+    pub(crate) fn remembering(self, waiting: Arc<Waiting>) -> Self {
+        Self {
+            waiting: Some(waiting),
+            ..self
+        }
+    }
+}
+
+impl Default for Interface {
+    fn default() -> Self {
+        Self {
+            ready: OnceLock::new(),
+            stop: OnceLock::new(),
+            actions: Arc::new(Semaphore::new(ACTIONS)),
+        }
+    }
+}
+
+impl Interface {
+    /// The interface of a host with these queues.
+    pub fn of(queues: Vec<AdminQueue>) -> Arc<Self> {
+        let interface = Self::default();
+        interface.ready(queues, None);
+        Arc::new(interface)
+    }
+
+    /// The queues are checked, and about to be polled.
+    pub(crate) fn ready(&self, queues: Vec<AdminQueue>, metrics: Option<Arc<Page>>) {
+        let _ = self.ready.set(Ready { queues, metrics });
+    }
+
+    /// The host stops when this token is cancelled.
+    pub(crate) fn stops_with(&self, stop: CancellationToken) {
+        let _ = self.stop.set(stop);
+    }
+
+    /// The permit of one action, to be kept until it ends.
+    pub(super) fn action(&self) -> Result<OwnedSemaphorePermit, Refused> {
+        let permit = Arc::clone(&self.actions).try_acquire_owned();
+        permit.map_err(|_| {
+            Refused::unavailable(format!("{ACTIONS} actions are under way: try again later"))
+        })
+    }
+
+    /// Stops the host. Returns whether it could be stopped.
+    pub(crate) fn begin_stop(&self) -> bool {
+        self.stop.get().map(CancellationToken::cancel).is_some()
+    }
+
+    /// Whether the host has begun to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.get().is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// The queues, once they are checked.
+    pub(crate) fn queues(&self) -> Result<&[AdminQueue], Refused> {
+        let ready = self.ready.get();
+        ready
+            .map(|ready| ready.queues.as_slice())
+            .ok_or_else(starting)
+    }
+
+    /// The queue with this name.
+    pub(crate) fn queue(&self, name: &str) -> Result<&AdminQueue, Refused> {
+        let mut queues = self.queues()?.iter();
+        queues
+            .find(|queue| queue.name == name)
+            .ok_or_else(|| Refused::not_found(format!("this host does not serve a queue `{name}`")))
+    }
+
+    /// The metrics, if they are recorded.
+    pub(crate) fn metrics(&self) -> Result<&Arc<Page>, Refused> {
+        let ready = self.ready.get().ok_or_else(starting)?;
+        let metrics = ready.metrics.as_ref();
+        metrics.ok_or_else(|| {
+            Refused::not_found("metrics are not recorded: configure `metrics` or `admin`")
+        })
+    }
+}
+
+fn starting() -> Refused {
+    Refused::unavailable("the host is starting: its queues are being checked")
+}

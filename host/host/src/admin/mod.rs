@@ -1,0 +1,27 @@
+//! The admin interface of a host: JSON over HTTP/1.1, on a Unix socket in the private cache directory and at an address that the operator names.
+//!
+//! A connection goes through these modules: `http_server` accepts it and bounds what it may cost, `guard` refuses requests of other sites and without the token, `router` finds the route, and a function in `routes` answers. [`Interface`] is what the routes reach. `client` is the other side: how commands find hosts and query them. `host/docs/admin.md` documents the interface.
+
+mod address;
+mod answer;
+mod call;
+mod caller;
+mod client;
+mod guard;
+mod interface;
+mod route;
+mod router;
+mod routes;
+mod socket;
+mod token;
+
+pub(crate) use address::Address;
+pub use address::AdminError;
+pub use client::{ClientError, Host};
+pub use interface::{AdminQueue, Interface};
+pub use routes::{HostAnswer, HostMessages, HostStatus, HostWaiting, QueueStatus, Resumed, paths};
+pub use socket::ControlSocket;
+pub use token::{Token, TokenError};
+
+/// The version of the interface, in its paths and in each answer.
+pub(crate) const VERSION: u64 = 1;

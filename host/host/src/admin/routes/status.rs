@@ -1,0 +1,67 @@
+//! `GET /v1/status`: how each queue is served, and which version of its policy it has.
+
+use serde::{Deserialize, Serialize};
+
+use crate::admin::answer::{Answer, Refused};
+use crate::admin::call::Call;
+use crate::admin::interface::{AdminQueue, Interface};
+use crate::consumer::{Down, Serving};
+use crate::policy::{RolledBack, Status};
+
+/// The status of a host, and the result of a rollback.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostStatus {
+    /// Its process id.
+    pub process: u32,
+    /// The queues.
+    pub queues: Vec<QueueStatus>,
+}
+
+/// The status of one queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct QueueStatus {
+    /// The queue's name in the configuration.
+    pub queue: String,
+    /// How it is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serving: Option<Serving>,
+    /// What is not attempted for now, because what is behind the worker is down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub down: Vec<Down>,
+    /// The status of its policy.
+    pub policy: Status,
+    /// The rollback, if one was requested and done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolled_back: Option<RolledBack>,
+    /// Why the policy was not rolled back, if that was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_rolled_back: Option<String>,
+}
+
+impl QueueStatus {
+    pub(super) fn of(queue: &AdminQueue) -> Self {
+        Self {
+            queue: queue.name.clone(),
+            serving: queue.serving(),
+            down: queue.down(),
+            policy: queue.policy.status(),
+            rolled_back: None,
+            not_rolled_back: None,
+        }
+    }
+}
+
+/// The status of all queues.
+pub(super) fn status(host: &Interface, call: &Call) -> Result<Answer, Refused> {
+    call.expect_only(&[])?;
+    Answer::json(&of(host)?)
+}
+
+pub(super) fn of(host: &Interface) -> Result<HostStatus, Refused> {
+    Ok(HostStatus {
+        process: std::process::id(),
+        queues: host.queues()?.iter().map(QueueStatus::of).collect(),
+    })
+}

@@ -1,0 +1,114 @@
+//! What there is to know of a key. A file of [`raw`] has an entry for each, which [`table!`](table) turns into a field, a method of the builder and a [`Key`]; flags, variables and documents come from the [`keys`].
+
+mod document;
+mod flag;
+mod schema;
+mod table;
+mod value;
+
+use serde_json::Value;
+
+use super::raw;
+use crate::Backstop;
+
+pub use document::rows_of;
+pub use flag::Flag;
+pub use schema::schema;
+pub(super) use schema::schema_of;
+pub(crate) use table::Table;
+pub(super) use table::{argument, method, raw_value, table};
+pub(super) use value::{RawValue, override_by};
+
+/// A key of the configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// The table that it is in, such as `queues.NAME`; empty at the top level.
+    pub table: &'static str,
+    /// Its field, such as `max_polls` for `max-polls`.
+    pub(super) field: &'static str,
+    /// What it says, in the documentation of its method.
+    pub(super) sentence: &'static str,
+    /// What `configuration.md` says in place of the sentence.
+    pub(super) row: &'static str,
+    /// The value that it has if nobody sets it, as in a file; empty if there is none.
+    pub default: &'static str,
+    /// What `configuration.md` says in place of the default.
+    pub(super) shown: &'static str,
+    /// The least and the largest number.
+    pub(super) range: Option<(u32, u32)>,
+    /// The method of the builder that sets it.
+    pub(super) method: &'static str,
+    /// The environment variable of the Lambda retry handler that sets it.
+    pub(super) variable: &'static str,
+    /// The flag of `backstop run` that sets it.
+    pub flag: Option<Flag>,
+    /// Whether it is in a file, and not for programs alone.
+    pub(super) is_in_files: bool,
+    /// Sets it by the texts of its flag.
+    pub(super) apply: fn(Backstop, &[String]) -> Result<Backstop, String>,
+    /// Checks a text of its flag.
+    pub(super) check: fn(&str) -> Result<(), String>,
+    /// Whether a file has to have it.
+    pub(super) is_required: bool,
+    pub(super) schema: fn() -> Value,
+}
+
+/// All keys.
+pub fn keys() -> impl Iterator<Item = &'static Key> {
+    [
+        raw::Queue::KEYS,
+        raw::Handler::KEYS,
+        raw::Idempotency::KEYS,
+        raw::Breaker::KEYS,
+        raw::Policies::KEYS,
+        raw::Rollback::KEYS,
+        raw::Config::KEYS,
+        raw::Decisions::KEYS,
+        raw::Limits::KEYS,
+        raw::CompileLimits::KEYS,
+        raw::Lambda::KEYS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+impl Key {
+    /// Its name in a file, such as `max-polls`.
+    pub fn name(&self) -> String {
+        self.field.replace('_', "-")
+    }
+
+    /// Its full name, such as `queues.NAME.max-polls`.
+    pub(super) fn path(&self) -> String {
+        match self.table {
+            "" => self.name(),
+            table => format!("{table}.{}", self.name()),
+        }
+    }
+
+    /// Checks a text of the flag.
+    pub fn check(&self, text: &str) -> Result<(), String> {
+        self.check_range(text.trim().parse().ok())?;
+        (self.check)(text)
+    }
+
+    /// Sets the value by the texts of the flag.
+    pub fn apply(&self, host: Backstop, texts: &[String]) -> Result<Backstop, String> {
+        (self.apply)(host, texts).map_err(|expected| match self.flag {
+            Some(flag) => format!("--{}: {expected}", flag.name),
+            None => expected,
+        })
+    }
+
+    /// Checks a number against the range, if there is one.
+    pub(super) fn check_range(&self, number: Option<usize>) -> Result<(), String> {
+        match self.range {
+            Some((least, most))
+                if !number.is_some_and(|it| (least as usize..=most as usize).contains(&it)) =>
+            {
+                Err(format!("expected a whole number from {least} to {most}"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The top level of a file.
+
+use super::*;
+
+table! {
+    /// A file.
+    Config at "", "the tables of a configuration";
+
+    /// The endpoint for SQS, Lambda and S3, in place of the region's own.
+    endpoint_url: Option<String> => endpoint_url(String) {
+        row: "URL for SQS, Lambda, S3 and DynamoDB in place of the region's endpoints",
+        shown: "the SDK's",
+        check: |text| parse_endpoint(text).map(drop).map_err(|error| error.to_string()),
+        flag: Some(Flag::new("endpoint-url", "URL", "Use the SQS and Lambda at this URL, instead of the region's").overriding_file()),
+    }
+
+    /// Appends a record of every decision to this file; `-` is standard output (`host/docs/decision-record.md`).
+    decisions: Option<Decisions> {
+        method: "decisions",
+        check: |_| Ok(()),
+        apply: |host, texts| Ok(texts.iter().fold(host, Backstop::decisions)),
+        flag: Some(Flag::new("decisions", "FILE|-", "Append a record of every decision to this file, or - for standard output (host/docs/decision-record.md)").overriding_file()),
+    }
+
+    /// Serves metrics for Prometheus at `http://ADDRESS/metrics`, such as `127.0.0.1:9464` (`host/docs/metrics.md`).
+    metrics: Option<String> => metrics(String) {
+        row: "address and port that serves [metrics](metrics.md)",
+        shown: "off",
+        flag: Some(Flag::new("metrics", "ADDRESS", "Serve Prometheus metrics at http://ADDRESS/metrics, such as 127.0.0.1:9464 (host/docs/metrics.md)").overriding_file()),
+    }
+
+    /// Serves the admin interface at this address, such as `127.0.0.1:9465` (`host/docs/admin.md`). An address that other machines reach needs a token: see [`admin_token_file`](Self::admin_token_file).
+    ///
+    /// ```no_run
+    /// # use backstop_host::Backstop;
+    /// # async fn start() -> Result<(), backstop_host::run::RunError> {
+    /// Backstop::from_file("backstop.toml")?
+    ///     .admin("0.0.0.0:9465")
+    ///     .admin_token_file("/run/secrets/backstop-admin")
+    ///     .run()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    admin: Option<String> => admin(String) {
+        row: "address and port that serves the [admin interface](admin.md): status, rollbacks, probes, metrics. One that other machines reach needs a token",
+        shown: "off",
+        flag: Some(Flag::new("admin", "ADDRESS", "Serve the admin interface at http://ADDRESS, such as 127.0.0.1:9465; an address that other machines reach needs a token (host/docs/admin.md)").overriding_file()),
+    }
+
+    /// The file with the token of the admin interface. Without one, the token is that of the environment variable `BACKSTOP_ADMIN_TOKEN`, if it is set.
+    admin_token_file: Option<PathBuf> => admin_token_file(Path) {
+        row: "file with the token of the admin interface, in one line",
+        shown: "the environment variable `BACKSTOP_ADMIN_TOKEN`, if it is set",
+        flag: Some(Flag::new("admin-token-file", "FILE", "The file with the token of the admin interface [default: BACKSTOP_ADMIN_TOKEN]").overriding_file()),
+    }
+
+    /// The names by which the admin interface is reached, such as `backstop.internal`, besides `localhost` and addresses. Requests for other names are refused.
+    admin_hosts: Option<Texts> => admin_hosts(Texts) {
+        row: "names by which the admin interface is reached, besides `localhost` and addresses",
+        shown: "none",
+        flag: Some(Flag::new("admin-hosts", "NAME", "A name by which the admin interface is reached, such as backstop.internal, besides localhost and addresses; may be repeated").overriding_file().repeated()),
+    }
+
+    /// What each component of a policy may use in one decision.
+    limits: Option<Limits> {}
+
+    /// How policies are fetched, cached, verified and rolled back.
+    policies: Option<Policies> {}
+
+    /// The queues, by their names in logs, metrics and records.
+    #[serde(default)]
+    queues: Queues {
+        is_required: false,
+    }
+
+    /// The Lambda retry handler.
+    lambda: Option<Lambda> {}
+}
+
+table! {
+    /// Where decision records go.
+    Decisions at "decisions", "a table with `record`, such as { record = \"decisions.jsonl\" }";
+
+    /// The file that receives the decision records, or `stdout`.
+    record: String {
+        row: "file that receives the [decision records](decision-record.md), or `stdout`",
+        variable: "BACKSTOP_DECISIONS",
+        shown: "off",
+    }
+}

@@ -1,0 +1,53 @@
+//! The raw form of a configuration: its keys, with the names and types of their values before they are checked. Each key has one entry, in the file of its table. A file is deserialized into the tables; the builder, flags and environment variables set their fields. It is converted once, one level up.
+//!
+//! The flags, the variables, the methods of the builder, the names that errors give to values, the tables of `host/docs/configuration.md` and the schema for editors come from the entries: [`keys`](super::keys) says how.
+
+mod breaker;
+mod config;
+mod dead_letter_queues;
+mod handler;
+mod idempotency;
+mod lambda;
+mod limits;
+mod policies;
+mod policy;
+mod queue;
+
+// What the files of the tables share: the names in the expansion of `table!`, and the types of values.
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::keys::{
+    Flag, Key, RawValue, argument, method, override_by, raw_value, schema_of, table,
+};
+use super::{
+    ConfigError, FunctionHandler, Places, RecordAttributes, RecordFormat, Variables, parse_endpoint,
+};
+use crate::Backstop;
+use crate::builder::Change;
+use crate::hold::HoldMode;
+use backstop_core::idempotency::{OnMissingKey, OnUnknown};
+use backstop_files::only_tables;
+
+pub(crate) use super::keys::Table;
+pub(crate) use backstop_files::values::{Bytes, Command, SettingsTable, Span};
+pub(crate) use breaker::Breaker;
+pub(crate) use config::{Config, Decisions};
+pub(crate) use dead_letter_queues::DeadLetterQueues;
+pub(crate) use handler::{Handler, WithHandlers};
+pub(crate) use idempotency::Idempotency;
+pub(crate) use lambda::Lambda;
+pub(crate) use limits::{CompileLimits, Limits};
+pub(crate) use policies::{Policies, Rollback};
+pub(crate) use policy::{Part, Parts, Policy};
+pub(crate) use queue::Queue;
+
+/// A list of texts.
+pub(crate) type Texts = Vec<String>;
+
+/// The queues by name.
+pub(crate) type Queues = BTreeMap<String, Queue>;

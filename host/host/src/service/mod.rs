@@ -1,0 +1,378 @@
+//! Queues served from a configuration: checked, with their policies loaded and watched, and a consumer for each.
+
+pub(crate) mod descriptors;
+mod gauges;
+mod served;
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::{self, AdminError, AdminQueue, ControlSocket, Interface};
+use crate::assembly::{Assembly, AssemblyError, LoadError};
+use crate::config::{Config, HandlerConfig, QueueConfig};
+use crate::consumer::{self, Checked, Consumer, Ready, Summary, Warning};
+use crate::exporter::{Exporter, ExporterError, Recording};
+use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
+#[cfg(feature = "idempotency")]
+use crate::idempotency;
+use crate::policy::{LivePolicy, Purpose, WatchError, Watcher, log_reload};
+use crate::queue::{Connections, Description};
+use crate::record::Recorder;
+use crate::text::chain;
+use backstop_decider::Decider;
+
+use gauges::{PolicyGauges, PolicySlot};
+pub(crate) use served::Served;
+
+/// Consumers that are ready to run.
+#[derive(Debug)]
+pub struct Service {
+    consumers: Vec<(String, Consumer)>,
+    recorder: Option<Arc<Recorder>>,
+    _watcher: Watcher,
+    interface: Arc<Interface>,
+    _admin: Option<admin::Address>,
+    _control: Option<ControlSocket>,
+    _shadow_watchers: Vec<Watcher>,
+    _metrics: Option<JoinSet<()>>,
+}
+
+/// Why a service does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The sandbox, the cache directory or the decision records can't be used.
+    #[error(transparent)]
+    Assembly(#[from] AssemblyError),
+    /// The policies' sources can't be checked for updates.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// Metrics can't be served.
+    #[error(transparent)]
+    Metrics(#[from] ExporterError),
+    /// The admin interface can't be served.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// Queues that can't be served, each with the reason.
+    #[error("{}", Faults(.0))]
+    Queues(Vec<(String, QueueFault)>),
+}
+
+/// Why a queue can't be served.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueFault {
+    /// Its policy can't be loaded. Queues with the same policy share the error.
+    #[error(transparent)]
+    Policy(#[from] Arc<LoadError>),
+    /// Its HTTP handler is invalid.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// The queue, its dead-letter queue or its handler can't be used.
+    #[error(transparent)]
+    Consumer(#[from] consumer::Fault),
+}
+
+struct Faults<'a>(&'a [(String, QueueFault)]);
+
+impl fmt::Display for Faults<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, (queue, fault)) in self.0.iter().enumerate() {
+            let separator = if position == 0 { "" } else { "\n" };
+            write!(f, "{separator}queue `{queue}`: {}", chain(fault))?;
+        }
+        Ok(())
+    }
+}
+
+impl Service {
+    /// Checks everything that can be checked before the first message. Checks all queues, and reports all faults at once.
+    pub async fn prepare(config: Config, connections: &Connections) -> Result<Self, StartError> {
+        // Before anything that counts: metrics belong to the recorder that is installed when they are created.
+        let exporter = match config.metrics {
+            Some(address) => Some(Exporter::start(address).await?),
+            None => None,
+        };
+        let recording = match (&config.metrics, &config.admin) {
+            (Some(_), _) => Some(Recording::start()?),
+            // A program that records metrics itself serves them itself.
+            (None, Some(_)) => Recording::start().ok(),
+            (None, None) => None,
+        };
+        // From here on, probes learn that the host lives and is not ready.
+        let interface = Arc::<Interface>::default();
+        let admin = match &config.admin {
+            Some(admin) => Some(admin::Address::start(admin, &interface).await?),
+            None => None,
+        };
+        if let Err(too_few) = descriptors::check(&config.queues) {
+            tracing::warn!("{too_few}");
+        }
+        let assembly = Assembly::for_consumer(&config)?;
+        let deciders: Vec<_> = config.queues.iter().map(|queue| &queue.decider).collect();
+        let policies = assembly.policies(&deciders).await;
+        let mut consumers = Vec::new();
+        let mut faults = Vec::new();
+        let mut served = Served::default();
+        for (queue, policy) in config.queues.into_iter().zip(policies) {
+            let name = queue.name.clone();
+            match check(&queue, policy, &assembly, connections).await {
+                Ok((usable, warnings)) => {
+                    let added = served.add(&name, &queue.url, &usable.ready.description);
+                    if let Some(fault) = added {
+                        faults.push((name, fault.into()));
+                        continue;
+                    }
+                    for warning in warnings {
+                        tracing::warn!(queue = name, "{warning}");
+                    }
+                    consumers.push((name, consumer(queue, usable, &assembly).await));
+                }
+                Err(found) => {
+                    faults.extend(found.faults.into_iter().map(|fault| (name.clone(), fault)));
+                }
+            }
+        }
+        if !faults.is_empty() {
+            return Err(StartError::Queues(faults));
+        }
+        let metrics = recording.map(|recording| {
+            let gauges = PolicyGauges::new(slots(&consumers).collect());
+            recording.page(move || gauges.update())
+        });
+        interface.ready(consumers.iter().map(admin_queue).collect(), metrics.clone());
+        Ok(Self {
+            recorder: assembly.recorder().cloned(),
+            _watcher: watch(&consumers)?,
+            _control: control(&assembly, &interface),
+            interface,
+            _admin: admin,
+            _shadow_watchers: consumers.iter().filter_map(watch_shadow).collect(),
+            _metrics: exporter
+                .zip(metrics)
+                .map(|(exporter, page)| exporter.serve(page)),
+            consumers,
+        })
+    }
+
+    /// What writes the decision records, if anything does.
+    pub fn recorder(&self) -> Option<&Arc<Recorder>> {
+        self.recorder.as_ref()
+    }
+
+    /// Runs every queue until `stop` is cancelled and messages in flight are finished. Returns the counts of each queue.
+    pub async fn run(self, stop: CancellationToken) -> Vec<(String, Summary)> {
+        self.interface.stops_with(stop.clone());
+        let runs = self.consumers.into_iter().map(|(name, consumer)| {
+            let stop = stop.clone();
+            async move { (name, consumer.run(stop).await) }
+        });
+        let summaries = join_all(runs).await;
+        // Tasks that hold the recorder too may outlive this.
+        if let Some(recorder) = self.recorder
+            && let Err(error) = spawn_blocking(move || recorder.close()).await
+        {
+            tracing::error!(%error, "the last decision records may be lost");
+        }
+        summaries
+    }
+}
+
+/// What the checks of one queue found.
+pub(crate) struct Examined {
+    pub(crate) faults: Vec<QueueFault>,
+    pub(crate) warnings: Vec<Warning>,
+    /// Its policy, if it can be loaded.
+    pub(crate) policy: Option<Arc<LivePolicy>>,
+    /// Its attributes, if they can be read.
+    pub(crate) description: Option<Description>,
+    /// Those of its dead-letter queues.
+    pub(crate) dead_letters: Vec<Description>,
+}
+
+/// Checks one queue as [`Service::prepare`] does.
+pub(crate) async fn examine(
+    queue: &QueueConfig,
+    assembly: &Assembly,
+    connections: &Connections,
+) -> Examined {
+    let policy = assembly.policy(&queue.decider).await.map_err(Arc::new);
+    match check(queue, policy, assembly, connections).await {
+        Ok((usable, warnings)) => Examined {
+            faults: Vec::new(),
+            warnings,
+            policy: Some(Arc::clone(usable.decider.policy())),
+            dead_letters: usable.ready.all_dead_letters(),
+            description: Some(usable.ready.description),
+        },
+        Err(found) => *found,
+    }
+}
+
+/// A queue that passed all checks.
+struct Usable {
+    ready: Ready,
+    handler: Arc<dyn Handler>,
+    decider: Decider,
+}
+
+/// Checks whether a queue, its dead-letter queue, its handler and its policy exist and match each other. Returns all that was found if there is a fault.
+async fn check(
+    queue: &QueueConfig,
+    policy: Result<Arc<LivePolicy>, Arc<LoadError>>,
+    assembly: &Assembly,
+    connections: &Connections,
+) -> Result<(Usable, Vec<Warning>), Box<Examined>> {
+    let mut faults = Vec::new();
+    let policy = policy.map_err(|error| faults.push(error.into())).ok();
+    let handler = handler(queue, connections).await;
+    let handler = handler.map_err(|error| faults.push(error)).ok();
+    let mut checked = Checked::of(
+        connections,
+        &queue.url,
+        &queue.dead_letter_queues,
+        handler.as_deref(),
+        &queue.options,
+    )
+    .await;
+    let decider = policy.map(|policy| assembly.decider(&queue.name, &queue.decider, policy));
+    if let Some(decider) = &decider {
+        checked.with_policy(decider, &queue.decider.bounds);
+    }
+    let (ready, found, warnings) = checked.parts();
+    faults.extend(found.into_iter().map(QueueFault::from));
+    match (ready, handler, decider) {
+        (Some(ready), Some(handler), Some(decider)) if faults.is_empty() => {
+            let usable = Usable {
+                ready,
+                handler,
+                decider,
+            };
+            Ok((usable, warnings))
+        }
+        (ready, _, decider) => Err(Box::new(Examined {
+            faults,
+            warnings,
+            policy: decider.map(|decider| Arc::clone(decider.policy())),
+            dead_letters: ready
+                .as_ref()
+                .map(Ready::all_dead_letters)
+                .unwrap_or_default(),
+            description: ready.map(|ready| ready.description),
+        })),
+    }
+}
+
+/// The consumer of a queue, with its shadow.
+async fn consumer(queue: QueueConfig, usable: Usable, assembly: &Assembly) -> Consumer {
+    let Usable {
+        ready,
+        handler,
+        decider,
+    } = usable;
+    let shadow = assembly.shadow(&queue.name, &queue.decider).await;
+    let dead_letters = ready.dead_letters.as_ref();
+    let by_class = ready.class_dead_letters.iter();
+    let by_class: Vec<_> = by_class
+        .map(|(class, (queue, _))| format!("{class}={}", queue.url()))
+        .collect();
+    let by_class = by_class.join(",");
+    tracing::info!(
+        queue = queue.name,
+        url = queue.url,
+        policy = decider.policy().current().title(),
+        dead_letters = dead_letters.map_or("none", |(queue, _)| queue.url()),
+        "dead-letters-by-class" = (!by_class.is_empty()).then_some(by_class),
+        "ready"
+    );
+    let decider = decider.shadowed_by(shadow);
+    let folder = assembly.store().map(|store| store.folder().to_owned());
+    Consumer::new(queue.name, ready, handler, decider, queue.options).with_folder(folder)
+}
+
+/// The handler of a queue.
+async fn handler(
+    queue: &QueueConfig,
+    connections: &Connections,
+) -> Result<Arc<dyn Handler>, QueueFault> {
+    let attempt_timeout = queue.options.attempt_timeout;
+    let handler: Arc<dyn Handler> = match &queue.handler {
+        HandlerConfig::Http(http) => Arc::new(Http::new(http, &queue.url, attempt_timeout)?),
+        HandlerConfig::Exec(program, arguments) => Arc::new(Exec::new(program, arguments.clone())),
+        HandlerConfig::Lambda(function) => Arc::new(Lambda::new(
+            connections.sdk().await,
+            function,
+            attempt_timeout,
+        )),
+        HandlerConfig::Function(function) => Arc::clone(&function.0),
+    };
+    #[cfg(feature = "idempotency")]
+    if let Some(config) = &queue.idempotency {
+        return Ok(idempotency::around(handler, queue, config, connections).await);
+    }
+    Ok(handler)
+}
+
+/// Checks the sources of all live policies for updates.
+fn watch(consumers: &[(String, Consumer)]) -> Result<Watcher, WatchError> {
+    let policy = |(_, consumer): &(String, Consumer)| Arc::clone(consumer.decider().policy());
+    let mut policies: Vec<_> = consumers.iter().map(policy).collect();
+    // Queues with the same policy share it.
+    policies.sort_by_key(Arc::as_ptr);
+    policies.dedup_by_key(|policy| Arc::as_ptr(policy));
+    Watcher::start(policies, |policy, reload| {
+        log_reload(Purpose::Live, policy, reload);
+    })
+}
+
+/// Checks the sources of a queue's shadow for updates, on a thread of its own, so that live policies do not wait while a shadow is compiled. If that fails, the shadow stays as it is.
+fn watch_shadow((queue, consumer): &(String, Consumer)) -> Option<Watcher> {
+    let shadow = consumer.decider().shadow()?;
+    Watcher::start(vec![Arc::clone(shadow.policy())], |policy, reload| {
+        log_reload(Purpose::Shadow, policy, reload);
+    })
+    .inspect_err(|error| {
+        tracing::error!(
+            queue,
+            "the shadow can't be checked for updates: {}",
+            chain(error)
+        );
+    })
+    .ok()
+}
+
+/// A queue as the admin interface reaches it.
+fn admin_queue((name, consumer): &(String, Consumer)) -> AdminQueue {
+    let policy = Arc::clone(consumer.decider().policy());
+    AdminQueue::new(name, policy)
+        .polled(Arc::clone(consumer.stats().polling()))
+        .controlled(consumer.controls(), consumer.breaker())
+        .remembering(consumer.waiting())
+}
+
+/// Opens the control socket. A host without one works as well.
+fn control(assembly: &Assembly, interface: &Arc<Interface>) -> Option<ControlSocket> {
+    let store = assembly.store()?;
+    ControlSocket::listen(store, interface)
+        .map_err(|error| {
+            tracing::warn!(folder = %store.folder().display(), %error, "no control socket: the commands on this machine do not find this host");
+        })
+        .ok()
+}
+
+/// The live policies and the shadows of the queues.
+fn slots(consumers: &[(String, Consumer)]) -> impl Iterator<Item = PolicySlot> {
+    consumers.iter().flat_map(|(queue, consumer)| {
+        let slot = |role, policy: &Arc<LivePolicy>| PolicySlot {
+            queue: queue.clone(),
+            role,
+            policy: Arc::clone(policy),
+        };
+        let decider = consumer.decider();
+        let shadow = decider.shadow();
+        std::iter::once(slot("live", decider.policy()))
+            .chain(shadow.map(|shadow| slot("shadow", shadow.policy())))
+    })
+}
