@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use backstop_core::failure::Error;
-use backstop_idempotency::{Format, Idempotency};
+use backstop_idempotency::{Idempotency, RecordFormat};
 use backstop_tests::aws::CREDENTIALS;
 use backstop_tests::emulator::{ministack, services};
 use backstop_tests::idempotency::Records;
@@ -23,7 +23,9 @@ const LEASE: Duration = Duration::from_secs(3);
 async fn main() {
     let table = Records::create(&ministack().endpoint).await;
     let proxy = Proxy::start(&table.endpoint, |_, _| Fault::None).await;
-    let store = table.store_behind(&proxy.endpoint, Format::Python).await;
+    let store = table
+        .store_behind(&proxy.endpoint, RecordFormat::Python)
+        .await;
     let owner = Idempotency::builder(store, "ours").lease(LEASE).build();
     let owner = owner.unwrap();
     let mut library = Library::start(&table, &proxy).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use backstop::{Backstop, Error};
-use backstop_idempotency::{Format, Idempotency, MemoryStore};
+use backstop_idempotency::{Idempotency, MemoryStore, RecordFormat};
 use backstop_tests::aws::{Queues, config, text as attribute};
 use backstop_tests::backstop::{Running, run, text as text_of};
 use backstop_tests::emulator::ministack;
@@ -148,7 +148,7 @@ async fn a_resent_message_keeps_the_id_that_is_its_key() {
     let running = world.start(&handler, ", prefix = \"orders\"", resend).await;
     world.is_empty().await;
     running.stop().await;
-    let keys = Idempotency::builder(MemoryStore::new(Format::Python), "orders").build();
+    let keys = Idempotency::builder(MemoryStore::new(RecordFormat::Python), "orders").build();
     let key = keys.unwrap().key_for(&id).unwrap().unwrap();
     let records = world.table.client.scan().table_name(&world.table.table);
     let records = records.send().await.unwrap().items.unwrap();
@@ -217,7 +217,7 @@ async fn a_message_in_progress_elsewhere_is_not_given_up_for_its_attempts() {
     let world = World::new().await;
     let url = &world.queues.url;
     let prefix = url.rsplit('/').next().unwrap();
-    let owner = Idempotency::builder(world.table.store(Format::Python), prefix);
+    let owner = Idempotency::builder(world.table.store(RecordFormat::Python), prefix);
     let owner = owner.lease(Duration::from_secs(2)).build().unwrap();
     world.queues.send([json!({"id": 7}).to_string()]).await;
     let running = async {
@@ -248,7 +248,7 @@ async fn a_message_in_progress_elsewhere_is_not_given_up_for_its_attempts() {
 async fn work_that_is_done_is_not_done_again_whatever_its_result_is() {
     let world = World::new().await;
     let prefix = world.queues.url.rsplit('/').next().unwrap();
-    let function = Idempotency::builder(world.table.store(Format::Python), prefix);
+    let function = Idempotency::builder(world.table.store(RecordFormat::Python), prefix);
     let function = function.build().unwrap();
     let receipt = || async { Ok::<_, Error>(json!({"receipt": 1})) };
     function.once(&1, receipt).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use backstop_idempotency::{Event, Format, Idempotency, MemoryStore};
+use backstop_idempotency::{Event, Idempotency, MemoryStore, RecordFormat};
 
 use crate::powertools::{PREFIX, Powertools};
 
@@ -187,7 +187,12 @@ fn ours(idempotency: &Idempotency, event: &str) -> Result<String, String> {
 }
 
 /// Compares the keys of these events at a path.
-async fn compare(library: &mut Powertools, format: Format, path: &str, events: &[String]) -> usize {
+async fn compare(
+    library: &mut Powertools,
+    format: RecordFormat,
+    path: &str,
+    events: &[String],
+) -> usize {
     let idempotency = Idempotency::builder(MemoryStore::new(format), PREFIX).key(path);
     let idempotency = idempotency.build().unwrap();
     let theirs = library.keys(path, events).await;
@@ -213,7 +218,7 @@ async fn compare(library: &mut Powertools, format: Format, path: &str, events: &
     compared
 }
 
-async fn keys_are_the_same(format: Format) {
+async fn keys_are_the_same(format: RecordFormat) {
     let mut library = Powertools::start(format, None);
     let mut random = Random(7);
     let mut compared = 0;
@@ -235,10 +240,10 @@ async fn keys_are_the_same(format: Format) {
 
 #[tokio::test]
 async fn generated_keys_are_those_of_python() {
-    keys_are_the_same(Format::Python).await;
+    keys_are_the_same(RecordFormat::Python).await;
 }
 
 #[tokio::test]
 async fn generated_keys_are_those_of_typescript() {
-    keys_are_the_same(Format::TypeScript).await;
+    keys_are_the_same(RecordFormat::TypeScript).await;
 }

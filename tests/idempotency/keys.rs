@@ -1,6 +1,6 @@
 //! The keys of events are those of the real libraries, digit by digit.
 
-use backstop_idempotency::{Event, Format, Idempotency, MemoryStore};
+use backstop_idempotency::{Event, Idempotency, MemoryStore, RecordFormat};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::powertools::{PREFIX, Powertools};
 
 /// The key of an event by a JSON pointer or by JMESPath.
-fn ours(format: Format, path: &str, event: &str) -> String {
+fn ours(format: RecordFormat, path: &str, event: &str) -> String {
     let idempotency = Idempotency::builder(MemoryStore::new(format), PREFIX).key(path);
     let event = Event::parse(event).unwrap();
     let key = idempotency.build().unwrap().key_of(&event).unwrap();
@@ -40,15 +40,15 @@ async fn golden_keys_are_those_of_the_real_libraries() {
         r#"{"a": 1, "a": 2, "b": 0, "a": 3}"#,
         "false",
     ];
-    for format in [Format::Python, Format::TypeScript] {
+    for format in [RecordFormat::Python, RecordFormat::TypeScript] {
         let mut library = Powertools::start(format, None);
         for value in values {
             // TypeScript takes `false` for a missing key and complains.
-            if (format, value) == (Format::TypeScript, "false") {
+            if (format, value) == (RecordFormat::TypeScript, "false") {
                 continue;
             }
             let event = format!("{{\"order\": {{\"id\": {value}}}}}");
-            if format == Format::TypeScript && ["-0.0", "-0"].contains(&value) {
+            if format == RecordFormat::TypeScript && ["-0.0", "-0"].contains(&value) {
                 continue;
             }
             let theirs = library.key("order.id", &event).await;
@@ -67,7 +67,7 @@ async fn golden_keys_by_the_functions_of_powertools() {
         "zipped": "H4sIAAAAAAACA6tWKi1OLVKyUlAqVaoFADv3zCENAAAA",
     });
     let event = event.to_string();
-    for format in [Format::Python, Format::TypeScript] {
+    for format in [RecordFormat::Python, RecordFormat::TypeScript] {
         let mut library = Powertools::start(format, None);
         for path in [
             "powertools_json(body)",
@@ -120,7 +120,7 @@ async fn keys_of_any_event_are_those_of_the_real_libraries() {
     let values: Vec<_> = (0..1_000)
         .map(|_| value().new_tree(&mut runner).unwrap().current())
         .collect();
-    for format in [Format::Python, Format::TypeScript] {
+    for format in [RecordFormat::Python, RecordFormat::TypeScript] {
         let mut library = Powertools::start(format, None);
         for value in &values {
             // An array of two is never missing.

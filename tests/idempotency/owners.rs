@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use backstop_core::failure::Error;
-use backstop_idempotency::{Completed, Format, Idempotency, OnceError};
+use backstop_idempotency::{Completed, Idempotency, OnceError, RecordFormat};
 use backstop_tests::emulator::{Emulator, ministack, moto};
 use backstop_tests::idempotency::Records;
 use backstop_tests::proxy::{Fault, Proxy};
@@ -37,7 +37,7 @@ async fn persist(owner: &Idempotency, key: u32, effects: &Effects) -> Completed<
 }
 
 /// Two owners with all keys, in opposite order.
-async fn both(emulator: &Emulator, keys: u32, concurrency: usize, format: Format) {
+async fn both(emulator: &Emulator, keys: u32, concurrency: usize, format: RecordFormat) {
     // Each kind of fault again and again, at places that shift.
     let proxy = Proxy::start(&emulator.endpoint, |_, number| match number % 97 {
         5 => Fault::Throttled,
@@ -74,13 +74,13 @@ async fn both(emulator: &Emulator, keys: u32, concurrency: usize, format: Format
 
 #[tokio::test]
 async fn two_owners_of_a_thousand_keys_have_one_effect_each() {
-    both(ministack(), 1_000, 16, Format::Python).await;
+    both(ministack(), 1_000, 16, RecordFormat::Python).await;
 }
 
 /// moto serves one client at a time.
 #[tokio::test]
 async fn two_owners_have_one_effect_each_on_another_emulator() {
-    both(moto(), 200, 1, Format::TypeScript).await;
+    both(moto(), 200, 1, RecordFormat::TypeScript).await;
 }
 
 #[tokio::test]
@@ -133,7 +133,9 @@ async fn a_store_that_is_gone_for_ten_seconds_makes_nothing_happen_twice() {
 }
 
 async fn owner_with(table: &Records, proxy: &Proxy, lease: u32) -> Idempotency {
-    let store = table.store_behind(&proxy.endpoint, Format::Python).await;
+    let store = table
+        .store_behind(&proxy.endpoint, RecordFormat::Python)
+        .await;
     let owner = Idempotency::builder(store, "orders");
     let owner = owner.request_timeout(SECOND).lease(lease * SECOND);
     owner.build().unwrap()
@@ -145,7 +147,9 @@ async fn the_client_makes_one_attempt_unless_its_retries_are_wanted() {
     for (wants_retries, expected) in [(false, 1), (true, 3)] {
         let proxy = Proxy::start(&ministack().endpoint, |_, _| Fault::Throttled).await;
         let table = Records::create(&ministack().endpoint).await;
-        let store = table.store_behind(&proxy.endpoint, Format::Python).await;
+        let store = table
+            .store_behind(&proxy.endpoint, RecordFormat::Python)
+            .await;
         let store = if wants_retries {
             store.client_retries()
         } else {

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use backstop_idempotency::Format;
+use backstop_idempotency::RecordFormat;
 use backstop_tests::aws::CREDENTIALS;
 use backstop_tests::emulator::services;
 use backstop_tests::idempotency::Records;
@@ -50,15 +50,15 @@ pub(crate) const PREFIX: &str = "orders";
 
 impl Powertools {
     /// The library of this format. Its keys have the prefix `orders`.
-    pub(crate) fn start(format: Format, table: Option<&Records>) -> Self {
+    pub(crate) fn start(format: RecordFormat, table: Option<&Records>) -> Self {
         let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/idempotency");
         let mut command = match format {
-            Format::Python => {
+            RecordFormat::Python => {
                 let mut command = Command::new(services().join("python/bin/python"));
                 command.arg(format!("{scripts}/powertools.py"));
                 command
             }
-            Format::TypeScript => {
+            RecordFormat::TypeScript => {
                 let mut command = Command::new(services().join("node_modules/.bin/node"));
                 command.arg(format!("{scripts}/powertools.mjs"));
                 command.arg(services());

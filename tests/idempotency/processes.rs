@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstop_core::failure::Error;
 use backstop_idempotency::{
-    DynamoStore, Format, Idempotency, IdempotencyBuilder, OnUnknown, OnceError,
+    DynamoStore, Idempotency, IdempotencyBuilder, OnUnknown, OnceError, RecordFormat,
 };
 use backstop_tests::aws::config;
 use backstop_tests::emulator::ministack;
@@ -106,7 +106,7 @@ impl World {
     }
 
     fn builder(&self) -> IdempotencyBuilder {
-        Idempotency::builder(self.table.store(Format::Python), "orders").lease(LEASE)
+        Idempotency::builder(self.table.store(RecordFormat::Python), "orders").lease(LEASE)
     }
 
     /// The same work in this process.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backstop_core::failure::Error;
 use backstop_idempotency::{
-    Attributes, Completed, DynamoStore, Event, Format, Idempotency, OnceError, TableError,
+    Attributes, Completed, DynamoStore, Event, Idempotency, OnceError, RecordFormat, TableError,
 };
 use backstop_tests::emulator::ministack;
 use backstop_tests::idempotency::Records;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::powertools::{Call, PREFIX, Powertools};
 
-const FORMATS: [Format; 2] = [Format::Python, Format::TypeScript];
+const FORMATS: [RecordFormat; 2] = [RecordFormat::Python, RecordFormat::TypeScript];
 
 struct World {
     table: Records,
@@ -22,7 +22,7 @@ struct World {
 }
 
 impl World {
-    async fn new(format: Format, has_sort_key: bool) -> Self {
+    async fn new(format: RecordFormat, has_sort_key: bool) -> Self {
         let endpoint = &ministack().endpoint;
         let table = if has_sort_key {
             Records::with_sort_key(endpoint).await
@@ -94,7 +94,7 @@ async fn each_reads_the_results_of_the_other() {
                 assert!(!world.ours(&ours, result).await.unwrap().repeated);
                 let read = world.theirs(&ours, "\"not this\"").await;
                 // Powertools for Python returns `None` for every stored result that is false in Python.
-                let is_false = format == Format::Python && *result == json!([]);
+                let is_false = format == RecordFormat::Python && *result == json!([]);
                 let expected = if is_false { &Value::Null } else { result };
                 assert_eq!((&json_of(&read["result"]), &read["ran"]), (expected, &json!(false)), "{format:?}");
 
@@ -250,7 +250,7 @@ async fn a_result_that_is_too_large_is_an_error_for_everybody_and_the_work_is_do
 #[tokio::test]
 async fn a_table_is_checked() {
     let table = Records::create(&ministack().endpoint).await;
-    let store = table.store(Format::Python);
+    let store = table.store(RecordFormat::Python);
     assert_eq!(store.check().await, Ok(Some(false)));
     let sorted = store.clone().attributes(Attributes {
         sort_key: Some("sk".to_owned()),

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 use backstop_core::clock;
-use backstop_idempotency::{Attributes, DynamoStore, Format};
+use backstop_idempotency::{Attributes, DynamoStore, RecordFormat};
 
 use crate::aws::config;
 
@@ -68,16 +68,16 @@ impl Records {
     }
 
     /// The store that a program would have.
-    pub fn store(&self, format: Format) -> DynamoStore {
+    pub fn store(&self, format: RecordFormat) -> DynamoStore {
         self.store_of(self.client.clone(), format)
     }
 
     /// The same behind a proxy with this address.
-    pub async fn store_behind(&self, endpoint: &str, format: Format) -> DynamoStore {
+    pub async fn store_behind(&self, endpoint: &str, format: RecordFormat) -> DynamoStore {
         self.store_of(Client::new(&config(endpoint).await), format)
     }
 
-    fn store_of(&self, client: Client, format: Format) -> DynamoStore {
+    fn store_of(&self, client: Client, format: RecordFormat) -> DynamoStore {
         let attributes = Attributes {
             sort_key: self.has_sort_key.then(|| SORT_KEY.to_owned()),
             ..Attributes::default()

@@ -10,6 +10,17 @@ pub const LEASE: Duration = Duration::from_secs(20);
 /// How long completed work is remembered: SQS keeps a message for 14 days at most, a policy delays it for 14 days at most, and two days are left.
 pub const EXPIRES_AFTER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
+/// Whose records a table holds. Powertools for Python and for TypeScript cannot read each other's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RecordFormat {
+    /// Powertools for AWS Lambda (Python): hexadecimal hashes of Python's JSON, results as JSON text.
+    #[default]
+    Python,
+    /// Powertools for AWS Lambda (TypeScript): base64 hashes of JavaScript's JSON, results as values of DynamoDB.
+    TypeScript,
+}
+
 /// What happens to work that may or may not have been done: its owner crashed, or was cut off from the store until its lease was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]

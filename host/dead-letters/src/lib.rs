@@ -59,8 +59,8 @@ mod seen;
 mod triage;
 
 pub use archive::{
-    ArchiveError, ArchiveFile, Archived, ArchivedLetter, ArchivedLetters, ArchivingError, Batch,
-    InvalidLine, LINE_BYTES, Restored, Restoring, archive, restore,
+    ArchiveError, ArchiveFile, Archived, ArchivedLetter, ArchivedLetters, ArchivingError,
+    BatchSize, InvalidLine, LINE_BYTES, Restored, Restoring, archive, restore,
 };
 pub use filter::{Filters, IdsError, Pattern, read_ids};
 pub use fingerprint::Fingerprint;

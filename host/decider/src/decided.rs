@@ -39,7 +39,7 @@ pub struct Decided {
 }
 
 /// A failure and the decision on it; `None` if no policy was evaluated.
-pub type Evaluated<'a> = Option<(&'a Failure, &'a Decided)>;
+pub type DecidedFailure<'a> = Option<(&'a Failure, &'a Decided)>;
 
 /// The payload that a policy read, by pointer.
 pub type PayloadParts = BTreeMap<String, Option<String>>;

@@ -6,7 +6,7 @@ mod decision_threads;
 mod observers;
 pub mod shadow;
 
-pub use decided::{Decided, Evaluated, Journey, PayloadParts, RememberedFailure};
+pub use decided::{Decided, DecidedFailure, Journey, PayloadParts, RememberedFailure};
 pub use decider::Decider;
 
 use backstop_core::clock;

@@ -262,16 +262,12 @@ impl<T: Target, S: Stream<Item = T::Entry>> Deliveries<T, S> {
     }
 
     fn spawn(&mut self, batch: Vec<Held<T::Entry>>) {
-        let (mut entries, mut metas) = (
-            Vec::with_capacity(batch.len()),
-            Vec::with_capacity(batch.len()),
-        );
-        for Held { entry, mut meta } in batch {
+        let attempted = batch.into_iter().map(|Held { entry, mut meta }| {
             self.counts.retries += u64::from(meta.attempts > 0);
             meta.attempts += 1;
-            entries.push(entry);
-            metas.push(meta);
-        }
+            (entry, meta)
+        });
+        let (entries, metas): (Vec<_>, Vec<_>) = attempted.unzip();
         self.counts.requests += 1;
         let target = Arc::clone(&self.settings.target);
         let abandoned = self.abandoned.clone();

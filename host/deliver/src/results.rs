@@ -59,17 +59,11 @@ impl<T: Target, S> Deliveries<T, S> {
     /// An entry that was in flight has its outcome.
     fn settle(&mut self, held: Held<T::Entry>, status: Status<T::Receipt>, now: Instant) {
         let delivered = !matches!(status, Status::Undelivered(_));
-        let mut rest = Vec::new();
         if self.stopped {
-            self.schedule.forget(&held);
-            let group = held.meta.group.as_ref();
-            rest.extend(
-                group
-                    .into_iter()
-                    .flat_map(|group| self.schedule.drain_group(group)),
-            );
+            self.schedule.remove(&held);
+            let group = held.meta.group.clone();
             self.end(held, status);
-            for held in rest {
+            for held in group.map_or_else(Vec::new, |it| self.schedule.drain_group(&it)) {
                 self.end_stopped(held);
             }
         } else {
@@ -81,16 +75,15 @@ impl<T: Target, S> Deliveries<T, S> {
         }
     }
 
+    fn fail(&mut self, held: Held<T::Entry>, why: Undelivered, now: Instant) {
+        self.settle(held, Status::Undelivered(why), now);
+    }
+
     /// A request has ended.
     pub(crate) fn finish(&mut self, finished: Finished<T>, now: Instant) {
-        let Finished {
-            entries,
-            metas,
-            result,
-        } = finished;
-        let batch = entries.into_iter().zip(metas);
+        let batch = finished.entries.into_iter().zip(finished.metas);
         let batch = batch.map(|(entry, meta)| Held { entry, meta });
-        match result {
+        match finished.result {
             Ok(results) => {
                 let unanswered = std::iter::repeat_with(|| EntryResult::Unanswered);
                 for (held, result) in batch.zip(results.into_iter().chain(unanswered)) {
@@ -104,12 +97,10 @@ impl<T: Target, S> Deliveries<T, S> {
                 } else if batch.len() > 1 {
                     // The entries have no fault that is known.
                     for held in batch {
-                        let why = Undelivered::Stopped(Some(error.clone()));
-                        self.settle(held, Status::Undelivered(why), now);
+                        self.fail(held, Undelivered::Stopped(Some(error.clone())), now);
                     }
                 } else if let Some(held) = batch.pop() {
-                    let why = Undelivered::Rejected(error);
-                    self.settle(held, Status::Undelivered(why), now);
+                    self.fail(held, Undelivered::Rejected(error), now);
                 }
             }
             Err(RequestError::Failed(error)) => {
@@ -124,8 +115,7 @@ impl<T: Target, S> Deliveries<T, S> {
             Err(RequestError::Fatal(error)) => {
                 self.stop_because(Some(error.clone()));
                 for held in batch {
-                    let why = Undelivered::Stopped(Some(error.clone()));
-                    self.settle(held, Status::Undelivered(why), now);
+                    self.fail(held, Undelivered::Stopped(Some(error.clone())), now);
                 }
             }
         }
@@ -140,8 +130,7 @@ impl<T: Target, S> Deliveries<T, S> {
         match result {
             EntryResult::Delivered(receipt) => self.settle(held, Status::Delivered(receipt), now),
             EntryResult::Rejected(error) => {
-                let why = Undelivered::Rejected(error);
-                self.settle(held, Status::Undelivered(why), now);
+                self.fail(held, Undelivered::Rejected(error), now);
             }
             EntryResult::Failed(error) => self.retry(held, error, Duration::ZERO, now),
             EntryResult::Unanswered => {
@@ -166,8 +155,7 @@ impl<T: Target, S> Deliveries<T, S> {
     /// An attempt failed, and the policy decides. The next one comes after this pause at the earliest.
     fn retry(&mut self, mut held: Held<T::Entry>, error: Error, pause: Duration, now: Instant) {
         if self.stopped {
-            let why = Undelivered::Stopped(Some(error));
-            return self.settle(held, Status::Undelivered(why), now);
+            return self.fail(held, Undelivered::Stopped(Some(error)), now);
         }
         match self.decide(&held.meta, error.clone(), now) {
             Action::Retry { delay } => {
@@ -177,8 +165,7 @@ impl<T: Target, S> Deliveries<T, S> {
                 self.schedule.delay(held, now + delay);
             }
             Action::DeadLetter { reason } | Action::Discard { reason } => {
-                let why = Undelivered::GivenUp { error, reason };
-                self.settle(held, Status::Undelivered(why), now);
+                self.fail(held, Undelivered::GivenUp { error, reason }, now);
             }
         }
     }

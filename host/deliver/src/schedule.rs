@@ -283,11 +283,6 @@ impl<E> Schedule<E> {
         behind
     }
 
-    /// An entry that was in flight has its outcome, and the delivery is stopped.
-    pub(crate) fn forget(&mut self, held: &Held<E>) {
-        self.remove(held);
-    }
-
     fn make_ready(&mut self, held: Held<E>, now: Instant) {
         let slot = self.insert(held);
         self.ready.push_back((slot, now));
@@ -306,7 +301,8 @@ impl<E> Schedule<E> {
         (self.count, self.bytes) = (self.count + 1, self.bytes + held.meta.bytes);
     }
 
-    fn remove(&mut self, held: &Held<E>) {
+    /// An entry has its outcome, or is about to.
+    pub(crate) fn remove(&mut self, held: &Held<E>) {
         (self.count, self.bytes) = (self.count - 1, self.bytes - held.meta.bytes);
     }
 

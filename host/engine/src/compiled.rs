@@ -27,24 +27,18 @@ const MAGIC: &[u8] = b"backstop compiled 2\n";
 /// The bytes before the code.
 const HEADER: usize = MAGIC.len() + 2 * 32;
 
-/// A processor architecture that policies can be compiled for, without optional features.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Architecture {
-    /// AWS Graviton and others.
-    Arm64,
-    /// Intel and AMD.
-    X86_64,
+backstop_core::names! {
+    /// A processor architecture that policies can be compiled for, without optional features.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Architecture {
+        /// AWS Graviton and others.
+        Arm64 = "arm64",
+        /// Intel and AMD.
+        X86_64 = "x86_64",
+    }
 }
 
 impl Architecture {
-    /// Lambda's name for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Arm64 => "arm64",
-            Self::X86_64 => "x86_64",
-        }
-    }
-
     /// The architecture of this program, if policies can be compiled ahead of time for it.
     pub fn of_this_program() -> Option<Self> {
         match std::env::consts::ARCH {
@@ -179,7 +173,7 @@ pub fn compile_ahead(
 
 /// The name of a file in the folders that are installed with the program.
 fn packed_name(digest: PolicyDigest, architecture: Architecture) -> String {
-    format!("{}.{}.compiled", digest.hex(), architecture.name())
+    format!("{}.{}.compiled", digest.hex(), architecture.as_str())
 }
 
 /// The name of a file in the private folder. It contains a hash of everything that machine code depends on.

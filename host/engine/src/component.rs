@@ -14,12 +14,15 @@ use crate::component_error::ComponentError;
 use crate::encoding::{self, INTERFACES};
 use crate::host::Host;
 use crate::interfaces;
+use crate::parts::Role;
 use crate::sandbox::Sandbox;
 use crate::wasi;
 
 /// A file that is ready to be loaded. If a child process compiles, this process has not parsed any of it yet.
 #[derive(Debug)]
 pub enum Prepared {
+    /// Loaded already.
+    Loaded(Arc<Component>),
     /// It was compiled before.
     Component(CompiledComponent),
     /// It was just compiled by a child process.
@@ -92,6 +95,7 @@ impl Component {
     ) -> Result<Arc<Self>, ComponentError> {
         let digest = PolicyDigest::of(file);
         let component = match prepared {
+            Prepared::Loaded(component) => return Ok(component),
             Prepared::Component(CompiledComponent(component)) => component,
             Prepared::Code(code) => compiled::of_own_child(&sandbox.engine, &code)?,
             Prepared::File => compile(sandbox, file)?,
@@ -113,9 +117,8 @@ impl Component {
             pre,
         };
         if component.exports().next().is_none() {
-            return Err(ComponentError::NoInterface {
-                found: found(&component.pre),
-            });
+            let found = found(&component.pre);
+            return Err(ComponentError::NoInterface { found });
         }
         Ok(Arc::new(component))
     }
@@ -147,6 +150,15 @@ impl Component {
         let ty = component.component_type();
         let imports = ty.imports(component.engine());
         imports.map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// Whether it answers the question of this role.
+    pub(crate) fn fills(&self, role: Role) -> bool {
+        match role {
+            Role::Classifier => self.classifier.is_some(),
+            Role::DeadLettering => self.dead_lettering.is_some(),
+            Role::Backoff => self.backoff.is_some(),
+        }
     }
 
     /// The interfaces of the contract that it exports, in their order there.

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt;
 use std::ops::Range;
 
-use backstop_json::pointer::{self, Token};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use backstop_json::Entries;
+use backstop_json::pointer::{self, ReferenceToken};
 use serde_json::value::RawValue;
 
 /// The maximum nesting of arrays and objects. A deeper text does not count as JSON, so that no sender can make the parsers of other languages recurse deeper.
@@ -110,9 +109,9 @@ impl Container {
             }
             Some(b'{') => {
                 spend(parsed, text.len())?;
-                let members: Members<'_> = serde_json::from_str(text).unwrap_or_default();
-                let members = members.0.into_iter();
-                let named = members.filter_map(|(name, value)| {
+                let members = serde_json::from_str::<Entries<&RawValue, _>>(text);
+                let members = members.map_or_else(|_| Vec::new(), |Entries(all)| all);
+                let named = members.into_iter().filter_map(|(name, value)| {
                     // A name with half of a surrogate pair has U+FFFD by now.
                     Some((serde_json::from_str(name.get()).ok()?, in_whole(value)))
                 });
@@ -122,7 +121,7 @@ impl Container {
         }
     }
 
-    fn get(&self, token: &Token<'_>) -> Option<Range<usize>> {
+    fn get(&self, token: &ReferenceToken<'_>) -> Option<Range<usize>> {
         match self {
             Self::Array(values) => values.get(token.index()?).cloned(),
             Self::Object(members) => members.get(token.name()).cloned(),
@@ -213,32 +212,6 @@ fn depth(text: &str) -> usize {
         }
     }
     deepest
-}
-
-/// The members of an object in their order, with unchanged names and values.
-#[derive(Default)]
-struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct All;
-        impl<'de> Visitor<'de> for All {
-            type Value = Vec<(&'de RawValue, &'de RawValue)>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(members)
-            }
-        }
-        deserializer.deserialize_map(All).map(Self)
-    }
 }
 
 #[cfg(test)]

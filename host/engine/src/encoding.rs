@@ -3,6 +3,7 @@
 //! The shape of the file is checked before it is parsed by anything else. Its custom sections are dropped unread: a core module's interfaces are recognised by the names of its exports.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use wasmparser::{Parser, Payload, TypeRef};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
@@ -203,8 +204,7 @@ fn excerpt(error: &str) -> String {
 
 /// Encodes a valid core module without custom sections other than names. Its functions have the contract's types.
 fn encode(mut module: Vec<u8>) -> Result<Vec<u8>, EncodingError> {
-    let outline = Outline::of(&module)?;
-    let (resolve, world) = world_of(&outline)?;
+    let (resolve, world) = world_of(&exports_of(&module)?)?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)
         .map_err(EncodingError::module)?;
     ComponentEncoder::default()
@@ -219,55 +219,43 @@ impl EncodingError {
     }
 }
 
-/// The names of a core module's exports, which identify its interfaces.
-struct Outline {
-    exports: Vec<String>,
-}
-
-impl Outline {
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "only imports and exports matter"
-    )]
-    fn of(module: &[u8]) -> Result<Self, EncodingError> {
-        let mut exports = Vec::new();
-        for part in Parser::new(0).parse_all(module) {
-            match part.map_err(ShapeError::from)? {
-                Payload::ImportSection(section) => {
-                    for import in section.into_imports() {
-                        let import = import.map_err(ShapeError::from)?;
-                        let is_given = GIVEN.contains(&import.module);
-                        if !is_given || !matches!(import.ty, TypeRef::Func(_)) {
-                            return Err(EncodingError::Import {
-                                module: excerpt(import.module),
-                            });
-                        }
+/// The names of the functions that a module exports. It may import only what a policy is granted.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "only imports and exports matter"
+)]
+fn exports_of(module: &[u8]) -> Result<Vec<String>, EncodingError> {
+    let mut exports = Vec::new();
+    for part in Parser::new(0).parse_all(module) {
+        match part.map_err(ShapeError::from)? {
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    let import = import.map_err(ShapeError::from)?;
+                    let is_given = GIVEN.contains(&import.module);
+                    if !is_given || !matches!(import.ty, TypeRef::Func(_)) {
+                        let module = excerpt(import.module);
+                        return Err(EncodingError::Import { module });
                     }
                 }
-                Payload::ExportSection(section) => {
-                    for export in section {
-                        exports.push(export.map_err(ShapeError::from)?.name.to_owned());
-                    }
-                }
-                _ => {}
             }
+            Payload::ExportSection(section) => {
+                for export in section {
+                    exports.push(export.map_err(ShapeError::from)?.name.to_owned());
+                }
+            }
+            _ => {}
         }
-        Ok(Self { exports })
     }
-
-    fn implements(&self, interface: &str) -> bool {
-        self.exports
-            .iter()
-            .filter_map(|export| export.split_once('#'))
-            .any(|(exported, _)| exported == interface)
-    }
+    Ok(exports)
 }
 
 /// A world with all granted imports, and with the interfaces of the exported functions.
-fn world_of(outline: &Outline) -> Result<(Resolve, WorldId), EncodingError> {
+fn world_of(exports: &[String]) -> Result<(Resolve, WorldId), EncodingError> {
+    let functions = exports.iter().filter_map(|export| export.split_once('#'));
+    let interfaces: BTreeSet<_> = functions.map(|(interface, _)| interface).collect();
     let exported: String = INTERFACES
         .iter()
-        .filter(|interface| outline.implements(interface))
+        .filter(|interface| interfaces.contains(**interface))
         .map(|interface| format!("export {interface};"))
         .collect();
     if exported.is_empty() {

@@ -45,6 +45,13 @@ pub(super) struct Host {
     payload: Arc<Payload>,
     random: f64,
     clock: StoppedClock,
+    is_started: bool,
+    used: Used,
+}
+
+/// What one evaluation has used so far.
+#[derive(Default)]
+struct Used {
     random_blocks: u64,
     spent: usize,
     logged: usize,
@@ -52,7 +59,6 @@ pub(super) struct Host {
     log: Vec<LogLine>,
     lookups: Lookups,
     payload_reads: PayloadReads,
-    is_started: bool,
     has_read_clock: bool,
 }
 
@@ -69,29 +75,15 @@ impl Host {
             payload,
             random,
             clock,
-            random_blocks: 0,
-            spent: 0,
-            logged: 0,
-            printed: Vec::new(),
-            log: Vec::new(),
-            lookups: Lookups::default(),
-            payload_reads: PayloadReads::default(),
             is_started: false,
-            has_read_clock: false,
+            used: Used::default(),
         }
     }
 
     /// Resets everything but the memory that the instance has allocated.
     pub(super) fn renew(&mut self, random: f64) {
         self.random = random;
-        self.random_blocks = 0;
-        self.spent = 0;
-        self.logged = 0;
-        self.printed.clear();
-        self.log.clear();
-        self.lookups = Lookups::default();
-        self.payload_reads = PayloadReads::default();
-        self.has_read_clock = false;
+        self.used = Used::default();
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -105,46 +97,46 @@ impl Host {
 
     /// The time for the policy.
     pub(super) fn read_clock(&mut self) -> StoppedClock {
-        self.has_read_clock |= self.is_started;
+        self.used.has_read_clock |= self.is_started;
         self.clock
     }
 
     /// Whether the policy has read a clock since its runtime started.
     pub(super) fn has_read_clock(&self) -> bool {
-        self.has_read_clock
+        self.used.has_read_clock
     }
 
     /// The lines that the policy logged, and what it read of the payload.
     pub(super) fn into_traces(mut self) -> (Vec<LogLine>, PayloadReads) {
-        let printed = String::from_utf8_lossy(&self.printed);
+        let printed = String::from_utf8_lossy(&self.used.printed);
         let lines = printed.lines().filter(|line| !line.trim().is_empty());
-        self.log.extend(lines.map(|line| LogLine {
+        self.used.log.extend(lines.map(|line| LogLine {
             level: "stderr".to_owned(),
             message: line.to_owned(),
         }));
-        self.log.truncate(LINES);
-        (self.log, self.payload_reads)
+        self.used.log.truncate(LINES);
+        (self.used.log, self.used.payload_reads)
     }
 
     /// Logs output to stdout or stderr, up to the log's limit.
     pub(super) fn print(&mut self, bytes: &[u8]) -> wasmtime::Result<()> {
         self.spend(bytes.len())?;
-        let kept = bytes.len().min(self.limits.log - self.logged);
-        self.logged += kept;
-        self.printed.extend(bytes.iter().take(kept));
+        let kept = bytes.len().min(self.limits.log - self.used.logged);
+        self.used.logged += kept;
+        self.used.printed.extend(bytes.iter().take(kept));
         Ok(())
     }
 
     /// The failure's random number, and the index of the next block of bytes derived from it.
     pub(super) fn next_random_block(&mut self) -> wasmtime::Result<(f64, u64)> {
         self.spend(32)?;
-        self.random_blocks += 1;
-        Ok((self.random, self.random_blocks))
+        self.used.random_blocks += 1;
+        Ok((self.random, self.used.random_blocks))
     }
 
     fn spend(&mut self, bytes: usize) -> wasmtime::Result<()> {
-        self.spent = self.spent.saturating_add(CALL).saturating_add(bytes);
-        if self.spent > self.limits.payload {
+        self.used.spent = self.used.spent.saturating_add(CALL).saturating_add(bytes);
+        if self.used.spent > self.limits.payload {
             bail!(
                 "moved more than {} bytes in calls to the host",
                 self.limits.payload
@@ -168,18 +160,18 @@ impl default_classifier::Host for Host {
 impl log::Host for Host {
     fn log(&mut self, level: log::Level, mut message: String) -> wasmtime::Result<()> {
         self.spend(message.len())?;
-        backstop_core::text::cut(&mut message, self.limits.log - self.logged);
-        if message.is_empty() || self.log.len() >= LINES {
+        backstop_core::text::cut(&mut message, self.limits.log - self.used.logged);
+        if message.is_empty() || self.used.log.len() >= LINES {
             return Ok(());
         }
-        self.logged += message.len();
+        self.used.logged += message.len();
         let level = match level {
             log::Level::Debug => "debug",
             log::Level::Info => "info",
             log::Level::Warn => "warn",
             log::Level::Error => "error",
         };
-        self.log.push(LogLine {
+        self.used.log.push(LogLine {
             level: level.to_owned(),
             message,
         });
@@ -190,11 +182,11 @@ impl log::Host for Host {
 impl payload::Host for Host {
     fn get(&mut self, pointer: String) -> wasmtime::Result<Option<String>> {
         self.spend(READ + pointer.len())?;
-        let found = self.lookups.get(&self.payload, &pointer)?;
+        let found = self.used.lookups.get(&self.payload, &pointer)?;
         if !self.payload.knows(&pointer) {
-            self.payload_reads.add_unknown(&pointer);
+            self.used.payload_reads.add_unknown(&pointer);
         }
-        self.payload_reads.add(pointer, found.as_deref());
+        self.used.payload_reads.add(pointer, found.as_deref());
         self.spend(found.as_ref().map_or(0, String::len))?;
         Ok(found)
     }

@@ -9,7 +9,7 @@ use backstop_core::decision::{FallbackCause, FallbackKind, InvalidAnswer, REASON
 use backstop_core::settings::Settings;
 use backstop_core::text::{cut, one_line};
 
-use crate::bindings::{backoff, classifier, dead_lettering, types};
+use crate::bindings::types;
 use crate::component::Component;
 use crate::host::{Host, StoppedClock};
 use crate::payload::Payload;
@@ -65,29 +65,19 @@ impl EvaluationError {
     }
 }
 
-/// The step of an evaluation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(
-    missing_docs,
-    reason = "each is the function of the contract, or the start of an instance"
-)]
-pub enum Phase {
-    Start,
-    Configure,
-    Classify,
-    Judge,
-    Delay,
-}
-
-impl std::fmt::Display for Phase {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Start => "its start",
-            Self::Configure => "configure",
-            Self::Classify => "classify",
-            Self::Judge => "judge",
-            Self::Delay => "delay",
-        })
+backstop_core::names! {
+    /// The step of an evaluation.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[expect(
+        missing_docs,
+        reason = "each is the function of the contract, or the start of an instance"
+    )]
+    pub enum Phase {
+        Start = "its start",
+        Configure = "configure",
+        Classify = "classify",
+        Judge = "judge",
+        Delay = "delay",
     }
 }
 
@@ -140,11 +130,15 @@ impl<'a> Live<'a> {
                 Err(EvaluationError::NoSettings(names.join(", ")))
             };
         };
-        self.call(Phase::Configure, |store, instance| {
-            indices
-                .load(&mut *store, instance)?
-                .call_configure(store, settings)
-        })?
+        self.call(
+            Phase::Configure,
+            Some(indices),
+            |indices, store, instance| {
+                indices
+                    .load(&mut *store, instance)?
+                    .call_configure(store, settings)
+            },
+        )?
         .map_err(|mut refusal| {
             cut(&mut refusal, REASON_BYTES);
             EvaluationError::Settings(one_line(&refusal))
@@ -162,10 +156,10 @@ impl<'a> Live<'a> {
 
     pub(super) fn classify(
         &mut self,
-        indices: &classifier::GuestIndices,
         error: &types::Error,
     ) -> Result<types::ErrorClass, EvaluationError> {
-        self.call(Phase::Classify, |store, instance| {
+        let indices = self.component.classifier.as_ref();
+        self.call(Phase::Classify, indices, |indices, store, instance| {
             indices
                 .load(&mut *store, instance)?
                 .call_classify(store, error)
@@ -174,11 +168,11 @@ impl<'a> Live<'a> {
 
     pub(super) fn judge(
         &mut self,
-        indices: &dead_lettering::GuestIndices,
         failure: &types::Failure,
         class: &types::ErrorClass,
     ) -> Result<types::Verdict, EvaluationError> {
-        self.call(Phase::Judge, |store, instance| {
+        let indices = self.component.dead_lettering.as_ref();
+        self.call(Phase::Judge, indices, |indices, store, instance| {
             indices
                 .load(&mut *store, instance)?
                 .call_judge(store, failure, class)
@@ -187,11 +181,11 @@ impl<'a> Live<'a> {
 
     pub(super) fn delay(
         &mut self,
-        indices: &backoff::GuestIndices,
         failure: &types::Failure,
         class: &types::ErrorClass,
     ) -> Result<u32, EvaluationError> {
-        self.call(Phase::Delay, |store, instance| {
+        let indices = self.component.backoff.as_ref();
+        self.call(Phase::Delay, indices, |indices, store, instance| {
             indices
                 .load(&mut *store, instance)?
                 .call_delay(store, failure, class)
@@ -207,16 +201,20 @@ impl<'a> Live<'a> {
         self.store.into_data()
     }
 
-    fn call<T>(
+    fn call<I, T>(
         &mut self,
         phase: Phase,
-        call: impl FnOnce(&mut Store<Host>, &Instance) -> wasmtime::Result<T>,
+        indices: Option<&I>,
+        call: impl FnOnce(&I, &mut Store<Host>, &Instance) -> wasmtime::Result<T>,
     ) -> Result<T, EvaluationError> {
-        let instance = self
-            .instance
-            .ok_or_else(|| EvaluationError::Trapped("it was not started".to_owned(), phase))?;
+        let (Some(instance), Some(indices)) = (self.instance, indices) else {
+            return Err(EvaluationError::Trapped(
+                "it was not started".to_owned(),
+                phase,
+            ));
+        };
         self.store.data_mut().start_evaluation();
-        call(&mut self.store, &instance).map_err(|error| self.error_of(phase, &error))
+        call(indices, &mut self.store, &instance).map_err(|error| self.error_of(phase, &error))
     }
 
     /// The meaning of a trap or of a failed conversion. Refused memory takes precedence over the `unreachable` that most runtimes execute next.

@@ -1,53 +1,30 @@
 //! Checks a component's imports and exports by name before it is compiled: compiling what is rejected anyway could take seconds and hundreds of megabytes.
 
-use wasmparser::{ComponentTypeRef, Parser, Payload};
+use wasmparser::ComponentTypeRef;
 
 use crate::component_error::ComponentError;
 use crate::encoding::INTERFACES;
+use crate::sections;
 use crate::shape::ShapeError;
 use crate::wasi;
 
 /// Checks that a valid component imports only what a policy is granted and exports at least one of [`INTERFACES`].
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "only imports and exports matter"
-)]
 pub(crate) fn check(component: &[u8]) -> Result<(), ComponentError> {
-    let invalid = |error: wasmparser::BinaryReaderError| {
-        ComponentError::Encoding(ShapeError::from(error).into())
-    };
-    let (mut depth, mut refused, mut exports) = (0_u32, Vec::new(), Vec::new());
-    for payload in Parser::new(0).parse_all(component) {
-        match payload.map_err(invalid)? {
-            Payload::Version { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::ComponentImportSection(section) if depth == 1 => {
-                for import in section {
-                    let import = import.map_err(invalid)?;
-                    let is_type = matches!(import.ty, ComponentTypeRef::Type(_));
-                    if !is_type && !is_granted(import.name.name) {
-                        refused.push(import.name.name.to_owned());
-                    }
-                }
-            }
-            Payload::ComponentExportSection(section) if depth == 1 => {
-                for export in section {
-                    exports.push(export.map_err(invalid)?.name.name.to_owned());
-                }
-            }
-            _ => {}
-        }
-    }
+    let interfaces = sections::interfaces(component);
+    let (imports, exports) =
+        interfaces.map_err(|error| ComponentError::Encoding(ShapeError::from(error).into()))?;
+    let refused = imports.iter().filter(|import| {
+        let is_type = matches!(import.ty, ComponentTypeRef::Type(_));
+        !is_type && !is_ours(import.name.name) && !is_wasi(import.name.name)
+    });
+    let refused: Vec<_> = refused.map(|import| import.name.name).collect();
     if !refused.is_empty() {
         return Err(ComponentError::Import(refused.join("`, `")));
     }
-    if !exports
-        .iter()
-        .any(|name| INTERFACES.contains(&name.as_str()))
-    {
-        return Err(ComponentError::NoInterface {
-            found: listed(exports),
-        });
+    let exports: Vec<_> = exports.iter().map(|export| export.name.name).collect();
+    if !exports.iter().any(|name| INTERFACES.contains(name)) {
+        let found = listed(exports.into_iter().map(str::to_owned));
+        return Err(ComponentError::NoInterface { found });
     }
     Ok(())
 }
@@ -63,11 +40,6 @@ pub(crate) fn listed(exports: impl IntoIterator<Item = String>) -> String {
     } else {
         exports.join(", ")
     }
-}
-
-/// Whether a policy is granted this import.
-fn is_granted(import: &str) -> bool {
-    is_ours(import) || is_wasi(import)
 }
 
 pub(crate) fn is_wasi(import: &str) -> bool {

@@ -1,32 +1,15 @@
 //! The roles of a composed policy, and one value for each of them.
 
-use std::fmt;
-
-/// One of the questions that a policy answers about a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// What kind of error is it?
-    Classifier,
-    /// Is there another attempt, or is the message dead-lettered or discarded?
-    DeadLettering,
-    /// How long is the delay before the next attempt?
-    Backoff,
-}
-
-impl Role {
-    /// The name of the interface, as the configuration spells it too.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Classifier => "classifier",
-            Self::DeadLettering => "dead-lettering",
-            Self::Backoff => "backoff",
-        }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+backstop_core::names! {
+    /// One of the questions that a policy answers about a failure.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Role {
+        /// What kind of error is it?
+        Classifier = "classifier",
+        /// Is there another attempt, or is the message dead-lettered or discarded?
+        DeadLettering = "dead-lettering",
+        /// How long is the delay before the next attempt?
+        Backoff = "backoff",
     }
 }
 
@@ -110,7 +93,7 @@ mod tests {
         };
         let mut order = Vec::new();
         let mapped = parts.clone().try_map(|role, value| {
-            order.push((role.name(), value));
+            order.push((role.as_str(), value));
             if value < 3 { Ok(value * 10) } else { Err(role) }
         });
         assert_eq!(mapped, Err(Role::Backoff));

@@ -12,7 +12,7 @@ use backstop_core::fallback;
 use backstop_core::policy::{LogLine, PartName, PolicyDigest};
 use backstop_core::settings::Settings;
 
-use crate::bindings::{backoff, classifier, dead_lettering, types};
+use crate::bindings::types;
 use crate::component::Component;
 use crate::host::StoppedClock;
 use crate::instance::{EvaluationError, Live};
@@ -35,17 +35,10 @@ pub struct Part {
 pub struct Policy {
     sandbox: Sandbox,
     parts: Vec<Part>,
-    roles: Roles,
+    /// The part that fills each role.
+    roles: Parts<usize>,
     /// Why the policy is unavailable, if it is.
     unavailable: Option<String>,
-}
-
-/// For each question, the part that answers it: its index, and the indices of its functions.
-#[derive(Clone, Default)]
-struct Roles {
-    classifier: Option<(usize, classifier::GuestIndices)>,
-    backoff: Option<(usize, backoff::GuestIndices)>,
-    dead_lettering: Option<(usize, dead_lettering::GuestIndices)>,
 }
 
 /// A part of a policy does not export the interface of its role.
@@ -88,48 +81,47 @@ pub struct Evaluation {
 impl Policy {
     /// A policy of one component. The host's defaults answer the questions whose interface it does not export.
     pub fn single(sandbox: &Sandbox, part: Part) -> Self {
-        let component = &part.component;
-        let roles = Roles {
-            classifier: component.classifier.clone().map(|indices| (0, indices)),
-            backoff: component.backoff.clone().map(|indices| (0, indices)),
-            dead_lettering: component.dead_lettering.clone().map(|indices| (0, indices)),
+        let filled = |role| part.component.fills(role).then_some(0);
+        let roles = Parts {
+            classifier: filled(Role::Classifier),
+            dead_lettering: filled(Role::DeadLettering),
+            backoff: filled(Role::Backoff),
         };
+        Self::of(sandbox, vec![part], roles)
+    }
+
+    /// A policy of several components: each fills one role, and the host's defaults fill the rest. A part that does not export the interface of its role is an error.
+    pub fn composed(sandbox: &Sandbox, parts: Parts<Part>) -> Result<Self, MissingRole> {
+        let mut filled = Vec::new();
+        let roles = parts.try_map(|role, part| {
+            let component = &part.component;
+            if !component.fills(role) {
+                return Err(MissingRole {
+                    name: component.name().to_owned(),
+                    role,
+                    exported: component.exports().collect::<Vec<_>>().join(", "),
+                });
+            }
+            filled.push(part);
+            Ok(filled.len() - 1)
+        })?;
+        Ok(Self::of(sandbox, filled, roles))
+    }
+
+    fn of(sandbox: &Sandbox, parts: Vec<Part>, roles: Parts<usize>) -> Self {
         Self {
             sandbox: sandbox.clone(),
-            parts: vec![part],
+            parts,
             roles,
             unavailable: None,
         }
     }
 
-    /// A policy of several components: each fills one role, and the host's defaults fill the rest. A part that does not export the interface of its role is an error.
-    pub fn composed(sandbox: &Sandbox, parts: Parts<Part>) -> Result<Self, MissingRole> {
-        let mut policy = Self {
-            sandbox: sandbox.clone(),
-            parts: Vec::new(),
-            roles: Roles::default(),
-            unavailable: None,
-        };
-        policy.roles.classifier = policy.add(parts.classifier, Role::Classifier, |component| {
-            component.classifier.clone()
-        })?;
-        policy.roles.dead_lettering =
-            policy.add(parts.dead_lettering, Role::DeadLettering, |component| {
-                component.dead_lettering.clone()
-            })?;
-        policy.roles.backoff = policy.add(parts.backoff, Role::Backoff, |component| {
-            component.backoff.clone()
-        })?;
-        Ok(policy)
-    }
-
     /// A policy that could not be loaded: every evaluation is an error, so that the fallback decides.
     pub fn unavailable(sandbox: &Sandbox, why: String) -> Self {
         Self {
-            sandbox: sandbox.clone(),
-            parts: Vec::new(),
-            roles: Roles::default(),
             unavailable: Some(why),
+            ..Self::of(sandbox, Vec::new(), Parts::default())
         }
     }
 
@@ -145,22 +137,6 @@ impl Policy {
     /// Whether it represents a policy that could not be loaded.
     pub fn is_unavailable(&self) -> bool {
         self.unavailable.is_some()
-    }
-
-    fn add<I>(
-        &mut self,
-        part: Option<Part>,
-        role: Role,
-        indices: impl Fn(&Component) -> Option<I>,
-    ) -> Result<Option<(usize, I)>, MissingRole> {
-        let Some(part) = part else { return Ok(None) };
-        let indices = indices(&part.component).ok_or_else(|| MissingRole {
-            name: part.component.name().to_owned(),
-            role,
-            exported: part.component.exports().collect::<Vec<_>>().join(", "),
-        })?;
-        self.parts.push(part);
-        Ok(Some((self.parts.len() - 1, indices)))
     }
 
     /// The parts, in the order in which they are evaluated.
@@ -179,43 +155,45 @@ impl Policy {
 
     /// The names of the parts, which do not change with their files.
     pub fn name(&self) -> String {
-        let names: Vec<_> = self
-            .parts
-            .iter()
-            .map(|part| part.component.name())
-            .collect();
-        match names.as_slice() {
-            [] => "the fallback".to_owned(),
-            names => names.join(" + "),
-        }
+        self.joined(|part| part.name)
     }
 
     /// The names of the parts with the digests of their files, for people: `full-jitter (3f2a91c04d17)`.
     pub fn title(&self) -> String {
-        let titles: Vec<_> = self.parts().map(|part| part.to_string()).collect();
-        match titles.as_slice() {
-            [] => "the fallback".to_owned(),
-            titles => titles.join(" + "),
+        self.joined(|part| part.to_string())
+    }
+
+    fn joined(&self, name: impl Fn(PartName) -> String) -> String {
+        if self.parts.is_empty() {
+            return "the fallback".to_owned();
         }
+        self.parts().map(name).collect::<Vec<_>>().join(" + ")
     }
 
     /// The digests of the files, in the order of the parts. They identify a version of the policy.
     pub fn digests(&self) -> Vec<PolicyDigest> {
-        self.parts
-            .iter()
-            .map(|part| part.component.digest())
-            .collect()
+        let components = self.components();
+        components.map(|component| component.digest()).collect()
     }
 
     /// A session: see [`Session`].
     pub fn session<'a>(&'a self, payload: &'a Arc<Payload>) -> Session<'a> {
-        Session(Run {
+        self.session_at(StoppedClock::AT_WORK, 0.0, payload)
+    }
+
+    fn session_at<'a>(
+        &'a self,
+        clock: StoppedClock,
+        random: f64,
+        payload: &'a Arc<Payload>,
+    ) -> Session<'a> {
+        Session {
             policy: self,
             payload,
-            random: 0.0,
-            clock: StoppedClock::AT_WORK,
+            random,
+            clock,
             lives: BTreeMap::new(),
-        })
+        }
     }
 
     /// Evaluates the policy for a failure, in fresh instances under the sandbox's limits. Blocks no longer than they allow, and never panics because of the policy.
@@ -232,13 +210,7 @@ impl Policy {
     ) -> Evaluation {
         let started = clock::instant();
         let _slot = self.sandbox.slot();
-        let mut run = Run {
-            policy: self,
-            payload,
-            random: failure.random,
-            clock,
-            lives: BTreeMap::new(),
-        };
+        let mut run = self.session_at(clock, failure.random, payload);
         let answer = run.answer(failure);
         let mut evaluation = Evaluation {
             answer,
@@ -264,35 +236,33 @@ impl Policy {
 }
 
 /// Evaluates a policy many times in the same instances, which are configured once. Only for measuring and simulating, never for a message: the policy's memory may leak from one answer to the next.
-pub struct Session<'a>(Run<'a>);
+pub struct Session<'a> {
+    policy: &'a Policy,
+    payload: &'a Arc<Payload>,
+    random: f64,
+    clock: StoppedClock,
+    /// The started instances, by the index of their part.
+    lives: BTreeMap<usize, Live<'a>>,
+}
 
 impl std::fmt::Debug for Session<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Session").field(self.0.policy).finish()
+        f.debug_tuple("Session").field(self.policy).finish()
     }
 }
 
 impl Session<'_> {
     /// The answer, or why there is none; after one error, all further evaluations fail. Fuel, time, log and payload are counted for each answer separately; an instance keeps the memory that it has allocated.
     pub fn evaluate(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
-        self.0.random = failure.random;
-        for live in self.0.lives.values_mut() {
+        self.random = failure.random;
+        for live in self.lives.values_mut() {
             live.renew(failure.random)?;
         }
-        self.0.answer(failure)
+        self.answer(failure)
     }
 }
 
-/// One evaluation in progress: the instances made for it so far, by part.
-struct Run<'a> {
-    policy: &'a Policy,
-    payload: &'a Arc<Payload>,
-    random: f64,
-    clock: StoppedClock,
-    lives: BTreeMap<usize, Live<'a>>,
-}
-
-impl<'a> Run<'a> {
+impl<'a> Session<'a> {
     /// Classify and judge; then, on `retry`, delay. This is the only place that passes a failure to a policy; it truncates it to the sizes of the contract.
     fn answer(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
         if let Some(why) = &self.policy.unavailable {
@@ -302,18 +272,12 @@ impl<'a> Run<'a> {
         let failure = &*failure.within_bounds();
         let failure_args = types::Failure::from(failure);
         let class = match &roles.classifier {
-            Some((part, indices)) => self
-                .live(*part)?
-                .classify(indices, &failure_args.error)?
-                .into(),
+            Some(part) => self.live(*part)?.classify(&failure_args.error)?.into(),
             None => fallback::class(&failure.error),
         };
         let class_args = types::ErrorClass::from(&class);
         let verdict = match &roles.dead_lettering {
-            Some((part, indices)) => {
-                self.live(*part)?
-                    .judge(indices, &failure_args, &class_args)?
-            }
+            Some(part) => self.live(*part)?.judge(&failure_args, &class_args)?,
             None => fallback::reason_to_dead_letter(failure, &class)
                 .map_or(types::Verdict::Retry, types::Verdict::DeadLetter),
         };
@@ -322,11 +286,9 @@ impl<'a> Run<'a> {
             types::Verdict::Discard(reason) => Action::Discard { reason },
             types::Verdict::Retry => {
                 let delay = match &roles.backoff {
-                    Some((part, indices)) => Milliseconds(self.live(*part)?.delay(
-                        indices,
-                        &failure_args,
-                        &class_args,
-                    )?),
+                    Some(part) => {
+                        Milliseconds(self.live(*part)?.delay(&failure_args, &class_args)?)
+                    }
                     None => fallback::delay(failure),
                 };
                 Action::Retry { delay }

@@ -1,7 +1,7 @@
 //! Removes custom sections from a WebAssembly file, at every depth.
 
 use wasm_encoder::{ComponentSectionId, Encode, RawSection, Section};
-use wasmparser::{Encoding, Parser, Payload};
+use wasmparser::{ComponentExport, ComponentImport, Encoding, Parser, Payload};
 
 /// Removes the custom sections whose name `is_dropped`, in nested modules and components too.
 #[expect(
@@ -56,6 +56,35 @@ pub fn without(file: &[u8], is_dropped: impl Fn(&str) -> bool) -> wasmparser::Re
         }
     }
     Ok(output)
+}
+
+/// What a component itself imports and exports, without its nested components. A core module has neither.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "only imports and exports matter"
+)]
+pub fn interfaces(
+    file: &[u8],
+) -> wasmparser::Result<(Vec<ComponentImport<'_>>, Vec<ComponentExport<'_>>)> {
+    let (mut depth, mut imports, mut exports) = (0_u32, Vec::new(), Vec::new());
+    for payload in Parser::new(0).parse_all(file) {
+        match payload? {
+            Payload::Version { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                for import in section {
+                    imports.push(import?);
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                for export in section {
+                    exports.push(export?);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok((imports, exports))
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub(super) fn define(
 ) -> wasmtime::Result<()> {
     let unversioned = interface.split('@').next().unwrap_or(interface);
     let engine = linker.engine().clone();
-    let mut instance = linker.instance(interface)?;
+    let instance = &mut linker.instance(interface)?;
     if let ComponentItem::ComponentInstance(imported) = imported {
         for (name, export) in imported.exports(&engine) {
             if let ComponentItem::Resource(_) = export.ty {
@@ -68,53 +68,43 @@ pub(super) fn define(
         }
     }
     match unversioned {
-        "wasi:cli/environment" => environment(&mut instance),
-        "wasi:cli/stdin" => given(&mut instance, "get-stdin", || {
-            Resource::<InputStream>::new_own(0)
-        }),
-        "wasi:cli/stdout" => given(&mut instance, "get-stdout", || {
-            Resource::<OutputStream>::new_own(1)
-        }),
-        "wasi:cli/stderr" => given(&mut instance, "get-stderr", || {
-            Resource::<OutputStream>::new_own(2)
-        }),
-        "wasi:cli/terminal-stdin" => given(&mut instance, "get-terminal-stdin", || {
-            None::<Resource<TerminalInput>>
-        }),
-        "wasi:cli/terminal-stdout" => given(&mut instance, "get-terminal-stdout", || {
-            None::<Resource<TerminalOutput>>
-        }),
-        "wasi:cli/terminal-stderr" => given(&mut instance, "get-terminal-stderr", || {
-            None::<Resource<TerminalOutput>>
-        }),
+        "wasi:cli/environment" => environment(instance),
+        "wasi:cli/stdin" => given(instance, "get-stdin", own::<InputStream, 0>),
+        "wasi:cli/stdout" => given(instance, "get-stdout", own::<OutputStream, 1>),
+        "wasi:cli/stderr" => given(instance, "get-stderr", own::<OutputStream, 2>),
+        "wasi:cli/terminal-stdin" => given(instance, "get-terminal-stdin", none::<TerminalInput>),
+        "wasi:cli/terminal-stdout" => {
+            given(instance, "get-terminal-stdout", none::<TerminalOutput>)
+        }
+        "wasi:cli/terminal-stderr" => {
+            given(instance, "get-terminal-stderr", none::<TerminalOutput>)
+        }
         "wasi:clocks/monotonic-clock" => {
-            clock(&mut instance, |clock| clock.monotonic)?;
-            given(&mut instance, "resolution", || 1_u64)?;
+            clock(instance, |clock| clock.monotonic)?;
+            given(instance, "resolution", || 1_u64)?;
             // Go's runtime sleeps a little before it prints a panic.
             for subscribe in ["subscribe-duration", "subscribe-instant"] {
-                instance.func_wrap(subscribe, |_, (_,): (u64,)| {
-                    Ok((Resource::<Pollable>::new_own(0),))
-                })?;
+                instance.func_wrap(subscribe, |_, (_,): (u64,)| Ok((own::<Pollable, 0>(),)))?;
             }
             Ok(())
         }
         "wasi:clocks/wall-clock" => {
-            clock(&mut instance, |clock| Datetime {
+            clock(instance, |clock| Datetime {
                 seconds: clock.seconds,
                 nanoseconds: 0,
             })?;
-            given(&mut instance, "resolution", || Datetime {
+            given(instance, "resolution", || Datetime {
                 seconds: 1,
                 nanoseconds: 0,
             })
         }
         "wasi:filesystem/preopens" => given(
-            &mut instance,
+            instance,
             "get-directories",
             Vec::<(Resource<Descriptor>, String)>::new,
         ),
-        "wasi:io/poll" => poll(&mut instance),
-        "wasi:io/streams" => streams(&mut instance),
+        "wasi:io/poll" => poll(instance),
+        "wasi:io/streams" => streams(instance),
         "wasi:random/random" | "wasi:random/insecure" => {
             let prefix = if unversioned.ends_with("insecure") {
                 "get-insecure-random"
@@ -193,6 +183,15 @@ fn streams(instance: &mut LinkerInstance<'_, Host>) -> wasmtime::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// The resource with this handle.
+fn own<T: 'static, const HANDLE: u32>() -> Resource<T> {
+    Resource::new_own(HANDLE)
+}
+
+fn none<T: 'static>() -> Option<Resource<T>> {
+    None
 }
 
 /// Defines a function without arguments that always returns the same value.

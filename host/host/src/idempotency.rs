@@ -5,14 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use backstop_core::idempotency::OnMissingKey;
 use backstop_idempotency::{
-    Attributes, DynamoStore, Event, Format, Idempotency, Observed, OnceError, TableError,
-    aws_sdk_dynamodb,
+    Attributes, DynamoStore, Event, Idempotency, Observed, OnceError, TableError, aws_sdk_dynamodb,
 };
 use metrics::Counter;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::config::{IdempotencyConfig, QueueConfig, RecordFormat};
+use crate::config::{IdempotencyConfig, QueueConfig};
 use crate::failure::{Error, Milliseconds};
 use crate::handler::Handler;
 use crate::queue::{Connections, Message, short_name};
@@ -33,10 +32,7 @@ async fn store(
     let client = aws_sdk_dynamodb::Client::new(connections.sdk().await);
     DynamoStore::new(client, &config.table)
         .attributes(attributes(prefix(queue, config), config))
-        .format(match config.format {
-            RecordFormat::Python => Format::Python,
-            RecordFormat::TypeScript => Format::TypeScript,
-        })
+        .format(config.format)
 }
 
 fn attributes(prefix: &str, config: &IdempotencyConfig) -> Attributes {

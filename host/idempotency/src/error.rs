@@ -11,30 +11,22 @@ use crate::store::StoreError;
 /// The longest time after which a call is tried again whose work is in progress elsewhere. Most work ends long before its lease.
 const LONGEST_HINT: Duration = Duration::from_millis(500);
 
-/// How a lease ended before the work did.
-///
-/// ```
-/// use backstop_idempotency::LeaseEnd;
-///
-/// assert_eq!(LeaseEnd::NotRenewed.to_string(), "it was not renewed in time");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeaseEnd {
-    /// The call's deadline came.
-    Deadline,
-    /// The store did not answer until the lease was over, or this process was paused for so long.
-    NotRenewed,
-    /// The record has another owner, or is gone.
-    TakenOver,
-}
-
-impl std::fmt::Display for LeaseEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Deadline => "the deadline came",
-            Self::NotRenewed => "it was not renewed in time",
-            Self::TakenOver => "another owner has the record",
-        })
+backstop_core::names! {
+    /// How a lease ended before the work did.
+    ///
+    /// ```
+    /// use backstop_idempotency::LeaseEnd;
+    ///
+    /// assert_eq!(LeaseEnd::NotRenewed.to_string(), "it was not renewed in time");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum LeaseEnd {
+        /// The call's deadline came.
+        Deadline = "the deadline came",
+        /// The store did not answer until the lease was over, or this process was paused for so long.
+        NotRenewed = "it was not renewed in time",
+        /// The record has another owner, or is gone.
+        TakenOver = "another owner has the record",
     }
 }
 
@@ -159,45 +151,31 @@ impl<E> OnceError<E> {
     ///
     /// The default classification knows the codes: the class is the same where only the code arrives, as from a Lambda function.
     pub fn to_failure(&self, describe: impl FnOnce(&E) -> Error) -> Error {
-        let error = |code: &str, status: u16, message: String| Error {
-            status: Some(status),
-            ..Error::new(code, message)
+        let (code, status) = match self {
+            Self::Work(error) => return describe(error).within_bounds(),
+            Self::InProgress { .. } => (IN_PROGRESS, 503),
+            Self::PayloadMismatch => ("IdempotencyPayloadMismatch", 422),
+            Self::OutcomeUnknown { .. } => ("IdempotencyOutcomeUnknown", 409),
+            Self::LeaseEnded(_) => ("IdempotencyLeaseEnded", 503),
+            Self::Store(_) => ("IdempotencyStoreUnavailable", 503),
+            Self::Key(_) => ("IdempotencyKeyMissing", 400),
+            Self::ResultNotStored { .. } => ("IdempotencyResultNotStored", 422),
+            Self::Result(_) => ("IdempotencyResultUnreadable", 422),
         };
-        match self {
-            Self::Work(error) => describe(error),
-            Self::InProgress { left } => Error {
-                retry_after: Some(Milliseconds::from_duration((*left).min(LONGEST_HINT))),
-                ..error(
-                    IN_PROGRESS,
-                    503,
-                    "the same work is in progress elsewhere".to_owned(),
-                )
-            },
-            Self::PayloadMismatch => error(
-                "IdempotencyPayloadMismatch",
-                422,
-                "the payload is not that of the record with the same idempotency key".to_owned(),
-            ),
-            Self::OutcomeUnknown { owner } => error(
-                "IdempotencyOutcomeUnknown",
-                409,
-                format!("the work may have been done: its owner `{owner}` did not record its end"),
-            ),
-            Self::LeaseEnded(end) => error(
-                "IdempotencyLeaseEnded",
-                503,
-                format!("the work was stopped without its lease: {end}"),
-            ),
-            Self::Store(store) => error("IdempotencyStoreUnavailable", 503, store.to_string()),
-            Self::Key(key) => error("IdempotencyKeyMissing", 400, key.to_string()),
-            Self::ResultNotStored { reason } => error(
-                "IdempotencyResultNotStored",
-                422,
-                format!("the work is done, and its result is not stored: {reason}"),
-            ),
-            Self::Result(wrong) => error("IdempotencyResultUnreadable", 422, wrong.to_string()),
+        let mut failure = Error {
+            status: Some(status),
+            ..Error::new(code, self.to_string())
+        };
+        if let Self::InProgress { left } = self {
+            let hint = Milliseconds::from_duration((*left).min(LONGEST_HINT));
+            failure.retry_after = Some(hint);
+            // The same for each message that waits for this work.
+            failure.message = "the same work is in progress elsewhere".to_owned();
         }
-        .within_bounds()
+        if let Self::Result(wrong) = self {
+            failure.message = wrong.to_string();
+        }
+        failure.within_bounds()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Events, and where the idempotency key is in them.
 
+use backstop_core::idempotency::RecordFormat;
 use serde::Serialize;
 
-use crate::format::Format;
 use crate::json::{Json, JsonError};
 
 /// An event, in which the idempotency key and the payload for validation are found.
@@ -97,7 +97,7 @@ impl Path {
         not(feature = "jmespath"),
         expect(unused_variables, reason = "a pointer finds the same in both formats")
     )]
-    pub(crate) fn find(&self, format: Format, event: &Event) -> Result<Json, SearchError> {
+    pub(crate) fn find(&self, format: RecordFormat, event: &Event) -> Result<Json, SearchError> {
         match &self.0 {
             Kind::Pointer(pointer) => Ok(event.0.pointer(pointer).cloned().unwrap_or(Json::Null)),
             #[cfg(feature = "jmespath")]
@@ -115,7 +115,7 @@ mod tests {
         let event = Event::parse(r#"{"order": {"id": 7}}"#).unwrap();
         let find = |path: &str| {
             let path: Path = path.parse().unwrap();
-            path.find(Format::Python, &event).unwrap()
+            path.find(RecordFormat::Python, &event).unwrap()
         };
         assert_eq!(find("/order/id"), Json::Number("7".to_owned()));
         assert_eq!(find("/order/number"), Json::Null);

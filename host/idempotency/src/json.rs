@@ -1,8 +1,9 @@
 //! JSON as it was written: numbers keep their digits and objects their order, since both reach the hash of a key.
 
-use backstop_json::pointer;
+use std::collections::HashMap;
+
+use backstop_json::{Entries, pointer};
 use serde::Serialize;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The deepest nesting of an event that has an idempotency key.
@@ -58,18 +59,12 @@ impl Json {
         let text = value.get();
         Ok(match text.as_bytes().first() {
             Some(b'{') => {
-                let Fields(fields) = serde_json::from_str(text).map_err(JsonError::Syntax)?;
-                let mut object: Vec<(String, Self)> = Vec::with_capacity(fields.len());
-                let mut places = std::collections::HashMap::new();
-                for (name, value) in fields {
-                    let value = Self::of_raw(value, depth + 1)?;
-                    let place = *places.entry(name.clone()).or_insert(object.len());
-                    match object.get_mut(place) {
-                        Some(field) => field.1 = value,
-                        None => object.push((name, value)),
-                    }
+                let Entries(entries) = serde_json::from_str(text).map_err(JsonError::Syntax)?;
+                let mut fields = Fields::default();
+                for (name, value) in entries {
+                    fields.put(name, Self::of_raw(value, depth + 1)?);
                 }
-                Self::Object(object)
+                fields.into_object()
             }
             Some(b'[') => {
                 let values: Vec<&RawValue> =
@@ -113,30 +108,24 @@ impl Json {
     }
 }
 
-/// The fields of an object in their order, as JSON text.
-struct Fields<'a>(Vec<(String, &'a RawValue)>);
+/// Fields in their order. One that is set again keeps its place, as in Python and JavaScript.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    fields: Vec<(String, Json)>,
+    places: HashMap<String, usize>,
+}
 
-impl<'de> Deserialize<'de> for Fields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Fields<'de>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Fields(fields))
-            }
+impl Fields {
+    pub(crate) fn put(&mut self, name: String, value: Json) {
+        let place = *self.places.entry(name.clone()).or_insert(self.fields.len());
+        match self.fields.get_mut(place) {
+            Some(field) => field.1 = value,
+            None => self.fields.push((name, value)),
         }
+    }
 
-        deserializer.deserialize_map(InOrder)
+    pub(crate) fn into_object(self) -> Json {
+        Json::Object(self.fields)
     }
 }
 

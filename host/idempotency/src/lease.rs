@@ -9,7 +9,6 @@ use backstop_core::failure::Timestamp;
 use backstop_core::idempotency::{LEASE, OnUnknown};
 
 use crate::error::LeaseEnd;
-use crate::race::{First, race};
 use crate::settings::Settings;
 use crate::store::{Renewal, StoreError};
 
@@ -147,10 +146,16 @@ impl<'a> Lease<'a> {
     ) -> Result<T, StoreError> {
         let clock = &self.settings.clock;
         let longest = self.settings.request_timeout;
-        match race(call, clock.sleep(end.since(clock.time()).min(longest))).await {
-            First::A(answer) => answer,
-            First::B(()) => Err(StoreError::timeout()),
-        }
+        let mut end = clock.sleep(end.since(clock.time()).min(longest));
+        let mut call = pin!(call);
+        std::future::poll_fn(|context| match call.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(answer),
+            Poll::Pending => end
+                .as_mut()
+                .poll(context)
+                .map(|()| Err(StoreError::timeout())),
+        })
+        .await
     }
 
     /// Why the lease is over now.

@@ -33,7 +33,7 @@
 //! | end in time | [`Once::deadline`] |
 //! | wait for another owner's work | [`Once::or_wait`] |
 //! | say what happens to work whose owner crashed | [`OnUnknown`] |
-//! | share a table with Powertools | [`Format`] |
+//! | share a table with Powertools | [`RecordFormat`] |
 //! | react to errors, or let a policy do so | [`OnceError`] |
 //! | keep records in DynamoDB (feature `dynamodb`) | `DynamoStore` |
 //! | count what calls find | [`IdempotencyBuilder::observe`] |
@@ -53,7 +53,6 @@ mod lease;
 mod memory;
 mod observed;
 mod once;
-mod race;
 mod settings;
 mod settle;
 pub mod store;
@@ -64,14 +63,14 @@ mod wait;
 #[cfg(feature = "dynamodb")]
 pub use aws_sdk_dynamodb;
 pub use backstop_core::failure::Error;
-pub use backstop_core::idempotency::{OnMissingKey, OnUnknown};
+pub use backstop_core::idempotency::{OnMissingKey, OnUnknown, RecordFormat};
 pub use backstop_time::{Clock, Deadline, Sleep, TestClock, TokioClock};
 pub use builder::{BuildError, Idempotency, IdempotencyBuilder};
 #[cfg(feature = "dynamodb")]
 pub use dynamodb::{Attributes, DynamoStore, TableError};
 pub use error::{LeaseEnd, OnceError};
 pub use event::{Event, Path, PathError, SearchError};
-pub use format::{Format, HashFunction};
+pub use format::HashFunction;
 pub use json::JsonError;
 pub use key::{Key, KeyError};
 pub use memory::MemoryStore;

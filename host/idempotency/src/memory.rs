@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
-use crate::format::Format;
-use crate::store::{Claim, Claimed, Completion, Record, Renewal, Status, Store, StoreError};
 use async_trait::async_trait;
+use backstop_core::idempotency::RecordFormat;
 use backstop_core::lock::lock;
+
+use crate::store::{Claim, Claimed, Completion, Record, Renewal, Status, Store, StoreError};
 
 /// Records in memory, with the conditions of the store in DynamoDB. For tests: another process does not see them.
 ///
@@ -25,13 +26,26 @@ use backstop_core::lock::lock;
 /// ```
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    format: Format,
+    format: RecordFormat,
     records: Mutex<HashMap<String, Record>>,
 }
 
 impl MemoryStore {
     /// An empty store with records of this format.
-    pub fn new(format: Format) -> Self {
+    ///
+    /// ```
+    /// use backstop_idempotency::{Idempotency, MemoryStore, RecordFormat};
+    ///
+    /// // The same key in a table of Powertools for Python and in one of TypeScript.
+    /// let key = |format| -> Result<String, Box<dyn std::error::Error>> {
+    ///     let idempotency = Idempotency::builder(MemoryStore::new(format), "orders").build()?;
+    ///     Ok(idempotency.key_for(&7)?.unwrap().as_str().to_owned())
+    /// };
+    /// assert_eq!(key(RecordFormat::Python)?, "orders#8f14e45fceea167a5a36dedd4bea2543");
+    /// assert_eq!(key(RecordFormat::TypeScript)?, "orders#jxTkX87qFnpaNt7dS+olQw==");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(format: RecordFormat) -> Self {
         Self {
             format,
             records: Mutex::default(),
@@ -65,7 +79,7 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    fn format(&self) -> Format {
+    fn format(&self) -> RecordFormat {
         self.format
     }
 
@@ -73,6 +87,7 @@ impl Store for MemoryStore {
         let mut records = self.records();
         let mut taken_over = false;
         if let Some(record) = records.get(claim.key) {
+            let is_owners = record.owner.as_deref() == Some(claim.owner);
             let in_progress = record.status == Status::InProgress;
             let has_expired = record.expires < claim.now.0 / 1_000;
             let lease_is_over =
@@ -82,10 +97,10 @@ impl Store for MemoryStore {
             } else {
                 has_expired && !in_progress
             };
-            if !is_free && record.owner.as_deref() != Some(claim.owner) {
+            if !is_free && !is_owners {
                 return Ok(Claimed::No(record.clone()));
             }
-            taken_over = in_progress && record.owner.as_deref() != Some(claim.owner);
+            taken_over = in_progress && !is_owners;
         }
         let record = Record {
             status: Status::InProgress,
@@ -102,12 +117,10 @@ impl Store for MemoryStore {
 
     async fn renew(&self, renewal: &Renewal<'_>) -> Result<bool, StoreError> {
         let mut records = self.records();
-        let Some(record) = owned(&mut records, renewal.key, renewal.owner) else {
+        let record = owned(&mut records, renewal.key, renewal.owner);
+        let Some(record) = record.filter(|it| it.status == Status::InProgress) else {
             return Ok(false);
         };
-        if record.status != Status::InProgress {
-            return Ok(false);
-        }
         if record.lease_until < Some(renewal.lease_until) {
             record.lease_until = Some(renewal.lease_until);
             record.expires = renewal.expires;
@@ -144,7 +157,6 @@ fn owned<'a>(
     key: &str,
     owner: &str,
 ) -> Option<&'a mut Record> {
-    records
-        .get_mut(key)
-        .filter(|it| it.owner.as_deref() == Some(owner))
+    let record = records.get_mut(key);
+    record.filter(|it| it.owner.as_deref() == Some(owner))
 }

@@ -3,69 +3,40 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// What a call found, or how it ended otherwise than with the end of its work. For metrics.
-///
-/// A call for work that needs no key is none of these.
-///
-/// ```
-/// use backstop_idempotency::Observed;
-///
-/// /// Whether the work of this call ran.
-/// fn ran(observed: Observed) -> bool {
-///     matches!(observed, Observed::Fresh | Observed::TakenOver)
-/// }
-/// assert!(!ran(Observed::Repeated));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Observed {
-    /// The key was new: the work runs.
-    Fresh,
-    /// The lease of the owner before was over: the work runs again.
-    TakenOver,
-    /// The work was done before: its stored result was returned.
-    Repeated,
-    /// Another owner does the work now.
-    InProgress,
-    /// Another payload, an unknown outcome, a missing key or a result that cannot be read: the work did not run.
-    Refused,
-    /// The store did not answer: the work did not run.
-    StoreFailed,
-    /// Besides [`Fresh`](Self::Fresh) or [`TakenOver`](Self::TakenOver): the work was stopped, or its result ignored, without its lease.
-    LeaseEnded,
-    /// Besides [`Fresh`](Self::Fresh) or [`TakenOver`](Self::TakenOver): the work is done, and the store did not answer for so long that it may be done again.
-    NotRecorded,
-}
-
-impl Observed {
-    /// Each of them.
-    pub const ALL: [Self; 8] = [
-        Self::Fresh,
-        Self::TakenOver,
-        Self::Repeated,
-        Self::InProgress,
-        Self::Refused,
-        Self::StoreFailed,
-        Self::LeaseEnded,
-        Self::NotRecorded,
-    ];
-
-    /// Its name for a label: `fresh`, `taken-over`, `repeated`, `in-progress`, `refused`, `store-failed`, `lease-ended` or `not-recorded`.
+backstop_core::names! {
+    /// What a call found, or how it ended otherwise than with the end of its work. For metrics.
+    ///
+    /// A call for work that needs no key is none of these.
     ///
     /// ```
-    /// assert_eq!(backstop_idempotency::Observed::TakenOver.as_str(), "taken-over");
+    /// use backstop_idempotency::Observed;
+    ///
+    /// /// Whether the work of this call ran.
+    /// fn ran(observed: Observed) -> bool {
+    ///     matches!(observed, Observed::Fresh | Observed::TakenOver)
+    /// }
+    /// assert!(!ran(Observed::Repeated));
+    /// assert_eq!(Observed::TakenOver.as_str(), "taken-over");
     /// ```
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fresh => "fresh",
-            Self::TakenOver => "taken-over",
-            Self::Repeated => "repeated",
-            Self::InProgress => "in-progress",
-            Self::Refused => "refused",
-            Self::StoreFailed => "store-failed",
-            Self::LeaseEnded => "lease-ended",
-            Self::NotRecorded => "not-recorded",
-        }
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum Observed {
+        /// The key was new: the work runs.
+        Fresh = "fresh",
+        /// The lease of the owner before was over: the work runs again.
+        TakenOver = "taken-over",
+        /// The work was done before: its stored result was returned.
+        Repeated = "repeated",
+        /// Another owner does the work now.
+        InProgress = "in-progress",
+        /// Another payload, an unknown outcome, a missing key or a result that cannot be read: the work did not run.
+        Refused = "refused",
+        /// The store did not answer: the work did not run.
+        StoreFailed = "store-failed",
+        /// Besides [`Fresh`](Self::Fresh) or [`TakenOver`](Self::TakenOver): the work was stopped, or its result ignored, without its lease.
+        LeaseEnded = "lease-ended",
+        /// Besides [`Fresh`](Self::Fresh) or [`TakenOver`](Self::TakenOver): the work is done, and the store did not answer for so long that it may be done again.
+        NotRecorded = "not-recorded",
     }
 }
 

@@ -55,7 +55,7 @@ impl Settings {
     }
 
     pub(crate) fn hash(&self, value: &Json) -> String {
-        self.store.format().hash(self.hash, value)
+        self.hash.hash(self.store.format(), value)
     }
 
     pub(crate) fn observe(&self, observed: Observed) {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_core::failure::{Error, Timestamp};
-
-use crate::format::Format;
+use backstop_core::idempotency::RecordFormat;
 
 /// The status of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +134,7 @@ impl fmt::Display for StoreError {
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Whose records these are.
-    fn format(&self) -> Format;
+    fn format(&self) -> RecordFormat;
 
     /// Writes a claim if there is no record with this key; if there is one that has expired, unless it is in progress and `take_over` is not set; if there is one in progress whose lease has ended and `take_over` is set; or if it is the claim's own.
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError>;
@@ -153,7 +152,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 /// A store that several hold.
 #[async_trait]
 impl<S: Store> Store for std::sync::Arc<S> {
-    fn format(&self) -> Format {
+    fn format(&self) -> RecordFormat {
         (**self).format()
     }
 

@@ -10,7 +10,7 @@ use backstop_time::{Clock, Sleep, TokioClock};
 use tokio::time::{Instant, sleep};
 
 use crate::store::{Claim, Claimed, Completion, Record, Renewal, Store, StoreError};
-use crate::{Completed, Format, Idempotency, IdempotencyBuilder, MemoryStore};
+use crate::{Completed, Idempotency, IdempotencyBuilder, MemoryStore, RecordFormat};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const START: Timestamp = Timestamp(1_767_225_600_000);
@@ -101,8 +101,8 @@ impl Shaky {
 
 #[async_trait]
 impl Store for Shaky {
-    fn format(&self) -> Format {
-        Format::Python
+    fn format(&self) -> RecordFormat {
+        RecordFormat::Python
     }
 
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {

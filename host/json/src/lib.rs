@@ -8,6 +8,7 @@ mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -77,25 +78,37 @@ impl<'a> IntoIterator for Object<'a> {
 
 impl<'de> Deserialize<'de> for Object<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
+        let Entries(fields) = Entries::<Text, _>::deserialize(deserializer)?;
+        let fields = fields.into_iter().map(|(Text(name), value)| (name, value));
+        Ok(Self(fields.collect()))
+    }
+}
 
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Object<'de>;
+/// The fields of a JSON object in their order. A name that occurs twice is there twice.
+#[derive(Debug)]
+pub struct Entries<N, V>(pub Vec<(N, V)>);
+
+impl<'de, N: Deserialize<'de>, V: Deserialize<'de>> Deserialize<'de> for Entries<N, V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder<N, V>(PhantomData<(N, V)>);
+
+        impl<'de, N: Deserialize<'de>, V: Deserialize<'de>> Visitor<'de> for InOrder<N, V> {
+            type Value = Entries<N, V>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON object")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = BTreeMap::new();
-                while let Some((Text(name), value)) = map.next_entry::<Text, &RawValue>()? {
-                    fields.insert(name, value);
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
                 }
-                Ok(Object(fields))
+                Ok(Entries(entries))
             }
         }
 
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(InOrder(PhantomData))
     }
 }
 

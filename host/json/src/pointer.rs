@@ -8,9 +8,9 @@ use crate::{Object, shown};
 
 /// One step of a pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token<'a>(Cow<'a, str>);
+pub struct ReferenceToken<'a>(Cow<'a, str>);
 
-impl Token<'_> {
+impl ReferenceToken<'_> {
     /// The name of the field, if the step is into an object.
     pub fn name(&self) -> &str {
         &self.0
@@ -30,13 +30,13 @@ impl Token<'_> {
 /// assert_eq!(tokens[0].name(), "a/b");
 /// assert_eq!(tokens[1].index(), Some(0));
 /// ```
-pub fn tokens(pointer: &str) -> Option<impl Iterator<Item = Token<'_>>> {
+pub fn tokens(pointer: &str) -> Option<impl Iterator<Item = ReferenceToken<'_>>> {
     let is_pointer = pointer.is_empty() || pointer.starts_with('/');
     is_pointer.then(|| pointer.split('/').skip(1).map(token))
 }
 
-fn token(written: &str) -> Token<'_> {
-    Token(if written.contains('~') {
+fn token(written: &str) -> ReferenceToken<'_> {
+    ReferenceToken(if written.contains('~') {
         written.replace("~1", "/").replace("~0", "~").into()
     } else {
         written.into()

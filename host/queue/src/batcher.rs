@@ -10,9 +10,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::batches::Batch;
+use super::batches::OpenBatch;
 use super::linger::{Linger, Until};
-use super::retry::{Round, Waits, until_settled};
+use super::retry::{Backoffs, Round, until_settled};
 use super::{BatchResult, SubmitError};
 
 /// The delays between retries.
@@ -51,7 +51,7 @@ struct Shared<E> {
 
 /// The batch that is not full yet.
 struct Open<E> {
-    batch: Batch<Pending<E>>,
+    batch: OpenBatch<Pending<E>>,
     /// When it is sent at the latest.
     until: Until,
 }
@@ -73,7 +73,7 @@ impl<E: Entry> Batcher<E> {
             request,
             permits: Arc::new(Semaphore::new(E::CONCURRENT)),
             open: Mutex::new(Open {
-                batch: Batch::default(),
+                batch: OpenBatch::default(),
                 until,
             }),
             begun: Notify::new(),
@@ -172,13 +172,13 @@ impl<E: Entry> Shared<E> {
 
 /// Sends a batch, and sends its failed entries again with backoff, until every entry has its result.
 async fn deliver<E: Entry>(batch: Vec<Pending<E>>, request: Request<E>) {
-    let waits = Waits {
+    let backoffs = Backoffs {
         known: BACKOFF,
         unknown: E::AFTER_UNKNOWN,
     };
     // An entry whose caller has given up is not sent: the caller has already reported its failure.
     let entry = |it: &Pending<E>| (!it.done.is_closed()).then(|| it.entry.clone());
-    until_settled(batch, waits, entry, |it| request(it), Pending::settle).await;
+    until_settled(batch, backoffs, entry, |it| request(it), Pending::settle).await;
 }
 
 impl<E> Pending<E> {

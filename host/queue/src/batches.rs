@@ -8,7 +8,7 @@ use super::{BATCH_BYTES, BATCH_ENTRIES};
 
 /// Full batches of these entries, in their order: at most [`BATCH_ENTRIES`] and [`BATCH_BYTES`] each. An entry that is larger is a batch by itself.
 pub fn batches<E>(entries: impl IntoIterator<Item = E>, size: impl Fn(&E) -> usize) -> Vec<Vec<E>> {
-    let mut batch = Batch::default();
+    let mut batch = OpenBatch::default();
     let mut batches = Vec::new();
     for entry in entries {
         let size = size(&entry);
@@ -35,12 +35,12 @@ pub fn rounds<E, G: Eq + Hash>(entries: Vec<E>, group: impl Fn(&E) -> G) -> Vec<
 
 /// A batch that is not full yet.
 #[derive(Debug)]
-pub(super) struct Batch<E> {
+pub(super) struct OpenBatch<E> {
     entries: Vec<E>,
     bytes: usize,
 }
 
-impl<E> Default for Batch<E> {
+impl<E> Default for OpenBatch<E> {
     fn default() -> Self {
         Self {
             entries: Vec::new(),
@@ -49,7 +49,7 @@ impl<E> Default for Batch<E> {
     }
 }
 
-impl<E> Batch<E> {
+impl<E> OpenBatch<E> {
     /// Adds an entry. Returns the batches that are full: one, or two if an entry of the largest size follows others.
     pub(super) fn add(&mut self, entry: E, size: usize) -> impl Iterator<Item = Vec<E>> + use<E> {
         let is_too_large = self.bytes + size > BATCH_BYTES && !self.entries.is_empty();

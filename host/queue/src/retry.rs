@@ -16,14 +16,14 @@ pub const AFTER_LOST_SEND: Backoff = Backoff::milliseconds(2_000, 8_000);
 /// How often a request is tried, for how long, and the waits in between.
 #[derive(Debug, Clone, Copy)]
 pub struct Retry {
-    waits: Waits,
+    backoffs: Backoffs,
     tries: u32,
     within: Duration,
 }
 
 /// The waits between tries.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Waits {
+pub(super) struct Backoffs {
     pub(super) known: Backoff,
     /// After a try that may have been carried out.
     pub(super) unknown: Backoff,
@@ -42,7 +42,7 @@ impl Retry {
     /// Without an end, after these waits.
     pub const fn new(waits: Backoff) -> Self {
         Self {
-            waits: Waits {
+            backoffs: Backoffs {
                 known: waits,
                 unknown: waits,
             },
@@ -63,9 +63,9 @@ impl Retry {
 
     /// Waits like this after a try of a batch that may have been carried out.
     pub const fn after_unknown(self, unknown: Backoff) -> Self {
-        let known = self.waits.known;
+        let known = self.backoffs.known;
         Self {
-            waits: Waits { known, unknown },
+            backoffs: Backoffs { known, unknown },
             ..self
         }
     }
@@ -87,7 +87,7 @@ impl Retry {
                 Err(error) => error,
             };
             tried += 1;
-            let wait = self.waits.known.wait(tried, rand::random());
+            let wait = self.backoffs.known.wait(tried, rand::random());
             if self.is_last(tried, started, wait) || !may_repeat(&error) {
                 return Err(error);
             }
@@ -123,7 +123,7 @@ impl Retry {
         };
         let entry = |index: &usize| entries.get(*index).cloned();
         let batch = (0..entries.len()).collect();
-        until_settled(batch, self.waits, entry, request, settle).await;
+        until_settled(batch, self.backoffs, entry, request, settle).await;
         all
     }
 
@@ -163,7 +163,7 @@ pub(super) struct Round {
 /// Sends a batch, and again what `settle` returns of it, until there is nothing left. `entry` is what to send of each, or nothing if nobody waits for it any more.
 pub(super) async fn until_settled<P, E, T, F>(
     mut batch: Vec<P>,
-    waits: Waits,
+    backoffs: Backoffs,
     entry: impl Fn(&P) -> Option<E>,
     request: impl Fn(Vec<E>) -> F,
     mut settle: impl FnMut(P, Result<T, SubmitError>, Round) -> Option<P>,
@@ -189,7 +189,11 @@ pub(super) async fn until_settled<P, E, T, F>(
         tried += 1;
         let is_unknown = |it: &Result<T, _>| it.as_ref().is_err_and(SubmitError::is_unknown);
         let is_lost = results.len() < batch.len() || results.iter().any(is_unknown);
-        let backoff = if is_lost { waits.unknown } else { waits.known };
+        let backoff = if is_lost {
+            backoffs.unknown
+        } else {
+            backoffs.known
+        };
         let wait = backoff.wait(tried, rand::random());
         let missing = std::iter::repeat_with(|| Err(EntryError::missing().into()));
         let settled = batch.into_iter().zip(results.into_iter().chain(missing));

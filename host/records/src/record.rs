@@ -1,7 +1,6 @@
 //! One record.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -84,50 +83,22 @@ pub trait Observer: Send + Sync {
     fn decided(&self, record: &DecisionRecord);
 }
 
-/// How a call in a program ended without success.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum End {
-    /// The deadline came, or would have come before the next attempt.
-    DeadlineExceeded,
-    /// The policy allowed a retry, but the retry budget did not.
-    BudgetExhausted,
-    /// The circuit breaker refused the attempt.
-    BreakerOpen,
-    /// The attempt found no place in the bulkhead, and did not wait for one.
-    BulkheadFull,
-    /// The policy says that every further attempt would fail.
-    Permanent,
-    /// The policy, or the retrier's own limit of attempts, allows no further attempt.
-    GaveUp,
-}
-
-impl End {
-    /// All ends.
-    pub const ALL: [Self; 6] = [
-        Self::DeadlineExceeded,
-        Self::BudgetExhausted,
-        Self::BreakerOpen,
-        Self::BulkheadFull,
-        Self::Permanent,
-        Self::GaveUp,
-    ];
-
-    /// `deadline-exceeded`, `budget-exhausted`, `breaker-open`, `bulkhead-full`, `permanent` or `gave-up`, spelled the same in metrics, spans and decision records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::DeadlineExceeded => "deadline-exceeded",
-            Self::BudgetExhausted => "budget-exhausted",
-            Self::BreakerOpen => "breaker-open",
-            Self::BulkheadFull => "bulkhead-full",
-            Self::Permanent => "permanent",
-            Self::GaveUp => "gave-up",
-        }
-    }
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+backstop_core::names! {
+    /// How a call in a program ended without success. The names are the same in metrics, spans and decision records.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum End {
+        /// The deadline came, or would have come before the next attempt.
+        DeadlineExceeded = "deadline-exceeded",
+        /// The policy allowed a retry, but the retry budget did not.
+        BudgetExhausted = "budget-exhausted",
+        /// The circuit breaker refused the attempt.
+        BreakerOpen = "breaker-open",
+        /// The attempt found no place in the bulkhead, and did not wait for one.
+        BulkheadFull = "bulkhead-full",
+        /// The policy says that every further attempt would fail.
+        Permanent = "permanent",
+        /// The policy, or the retrier's own limit of attempts, allows no further attempt.
+        GaveUp = "gave-up",
     }
 }

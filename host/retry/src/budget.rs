@@ -73,13 +73,9 @@ impl BudgetSettings {
 
     /// The numbers of mode 2.1 (`AWS_NEW_RETRIES_2026`): 500 tokens, 14 for a retry and 5 after a throttled error. The SDK has no floor; here it is one retry a second.
     pub const AWS_2_1: Self = Self {
-        capacity: 500,
         transient_cost: 14,
-        throttled_cost: 5,
         other_cost: 14,
-        first_success: 1,
-        refill_per_second: 0.0,
-        floor_per_second: 1.0,
+        ..Self::AWS_2_0
     };
 
     /// The numbers with this name.
@@ -259,7 +255,7 @@ impl Bucket {
 
     /// Turns the time since the last refill into tokens. Time that does not make a millionth of a token is kept for the next one.
     fn refill(&self, now: u64) {
-        let rate = per_second(self.settings.refill_per_second, MICRO);
+        let rate = millionths(self.settings.refill_per_second);
         if rate == 0 {
             return;
         }
@@ -282,7 +278,7 @@ impl Bucket {
 
     /// Takes one retry from the floor. Returns the interval between two, in nanoseconds.
     fn take_from_floor(&self, now: u64) -> Option<u64> {
-        let rate = per_second(self.settings.floor_per_second, MICRO);
+        let rate = millionths(self.settings.floor_per_second);
         if rate == 0 {
             return None;
         }
@@ -350,26 +346,15 @@ impl Drop for Reservation {
     }
 }
 
-impl fmt::Debug for Reservation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Reservation");
-        match self.taken {
-            Taken::Tokens(cost) => shown.field("tokens", &(cost / MICRO)),
-            Taken::Floor(_) => shown.field("tokens", &"of the floor"),
-        };
-        shown.field("is_sent", &self.is_sent).finish()
-    }
-}
-
-/// A rate in this fraction of its unit; zero if it is negative or no number.
+/// A rate in millionths; zero if it is negative or no number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
     reason = "a float saturates when it is cast, and a negative one becomes zero"
 )]
-fn per_second(rate: f64, fraction: u64) -> u64 {
-    (rate * fraction as f64) as u64
+fn millionths(rate: f64) -> u64 {
+    (rate * MICRO as f64) as u64
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -74,42 +74,21 @@ pub struct RetrierBuilder {
 /// assert!(matches!(refused, BuildError::Policy(_)));
 /// assert!(refused.to_string().contains("unknown setting `bass`"));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// No built-in policy has this name, or it rejects its settings.
+    #[error(transparent)]
     Policy(PolicyError),
     /// The policy's own settings are invalid.
+    #[error(transparent)]
     Settings(SettingsError),
     /// A policy that is a value has its settings already: `set` is for policies by name.
+    #[error("setting `{0}` is for a policy by its name: use the methods of the policy")]
     NotNamed(String),
     /// The WebAssembly policy can't be used.
     #[cfg(feature = "wasm")]
+    #[error(transparent)]
     Wasm(crate::wasm::WasmError),
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Policy(error) => write!(f, "{error}"),
-            Self::Settings(error) => write!(f, "{error}"),
-            Self::NotNamed(setting) => write!(
-                f,
-                "setting `{setting}` is for a policy by its name: use the methods of the policy"
-            ),
-            #[cfg(feature = "wasm")]
-            Self::Wasm(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {
-    #[cfg(feature = "wasm")]
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Wasm(error) => error.source(),
-            Self::Policy(_) | Self::Settings(_) | Self::NotNamed(_) => None,
-        }
-    }
 }
 
 impl Retrier {

@@ -26,6 +26,18 @@ pub(crate) struct Evaluation {
 }
 
 impl Evaluation {
+    /// An evaluation of which no more is known.
+    pub(crate) fn of(answer: Result<Answer, FallbackCause>, policy: Arc<[PartName]>) -> Self {
+        Self {
+            answer,
+            policy,
+            log: Vec::new(),
+            fuel: 0,
+            took: Duration::ZERO,
+            is_by_call: false,
+        }
+    }
+
     /// The call's own `retry_if` refuses this error.
     pub(crate) fn refused_by_call(failure: &Failure) -> Self {
         let mut reason = format!(
@@ -33,16 +45,13 @@ impl Evaluation {
             failure.error.code
         );
         cut(&mut reason, REASON_BYTES);
+        let answer = Answer {
+            class: ErrorClass::Permanent,
+            action: Action::DeadLetter { reason },
+        };
         Self {
-            answer: Ok(Answer {
-                class: ErrorClass::Permanent,
-                action: Action::DeadLetter { reason },
-            }),
-            policy: Arc::new([]),
-            log: Vec::new(),
-            fuel: 0,
-            took: Duration::ZERO,
             is_by_call: true,
+            ..Self::of(Ok(answer), Arc::new([]))
         }
     }
 }
@@ -126,17 +135,9 @@ fn on_a_thread(
     Box::pin(async move {
         let evaluation = evaluating.await.unwrap_or_else(|panic| {
             tracing::error!(%panic, id = failure.message_id, "the evaluation failed: the fallback decides");
-            Evaluation {
-                answer: Err(FallbackCause::new(
-                    FallbackKind::HostFailed,
-                    "the host failed while it evaluated the policy",
-                )),
-                policy: Arc::new([]),
-                log: Vec::new(),
-                fuel: 0,
-                took: Duration::ZERO,
-                is_by_call: false,
-            }
+            let text = "the host failed while it evaluated the policy";
+            let cause = FallbackCause::new(FallbackKind::HostFailed, text);
+            Evaluation::of(Err(cause), Arc::new([]))
         });
         (failure, evaluation)
     })
@@ -187,12 +188,8 @@ impl Native {
             FallbackCause::new(FallbackKind::InvalidAnswer, text)
         });
         Evaluation {
-            answer,
-            policy: Arc::clone(&self.name),
-            log: Vec::new(),
-            fuel: 0,
             took: started.elapsed(),
-            is_by_call: false,
+            ..Evaluation::of(answer, Arc::clone(&self.name))
         }
     }
 }

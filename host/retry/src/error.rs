@@ -32,6 +32,7 @@ use crate::refusal::Refusal;
 /// }
 /// # Ok::<(), backstop_retry::BuildError>(())
 /// ```
+#[derive(Debug)]
 pub enum RetryError<E> {
     /// The deadline came, or would have come before the next attempt.
     DeadlineExceeded(Ended<E>),
@@ -301,20 +302,6 @@ impl<E> State<E> {
             Action::DeadLetter { reason } | Action::Discard { reason } => Some(reason),
             Action::Retry { .. } => None,
         }
-    }
-}
-
-impl<E: fmt::Debug> fmt::Debug for RetryError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Self::DeadlineExceeded(_) => "DeadlineExceeded",
-            Self::BudgetExhausted(_) => "BudgetExhausted",
-            Self::BreakerOpen(_) => "BreakerOpen",
-            Self::BulkheadFull(_) => "BulkheadFull",
-            Self::Permanent(_) => "Permanent",
-            Self::GaveUp(_) => "GaveUp",
-        };
-        f.debug_tuple(name).field(self.ended()).finish()
     }
 }
 

@@ -370,16 +370,17 @@ impl Inner {
         });
     }
 
-    /// An attempt succeeded, without failed ones before.
-    pub(crate) fn first_succeeded(&self) {
-        if let Some(budget) = &self.budget {
-            budget.first_succeeded();
+    /// The call succeeded: at once, or after the failures that it remembers.
+    pub(crate) fn succeeded(&self, remembered: Option<Remembered>, attempts: u32) {
+        match (remembered, &self.budget) {
+            (None, Some(budget)) => budget.first_succeeded(),
+            (Some(remembered), _) => {
+                if let Some(reservation) = remembered.reservation {
+                    reservation.succeeded();
+                }
+            }
+            (None, None) => {}
         }
-        self.succeeded(1);
-    }
-
-    /// An attempt succeeded.
-    pub(crate) fn succeeded(&self, attempts: u32) {
         self.metrics.succeeded.increment(1);
         self.tell(|| Event::Succeeded {
             retrier: &self.name,

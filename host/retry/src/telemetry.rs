@@ -9,17 +9,6 @@ use metrics::{Counter, Gauge, Histogram, SharedString, counter, gauge, histogram
 
 use crate::error::End;
 
-const ATTEMPTS: &str = "backstop_retry_attempts_total";
-const FAILURES: &str = "backstop_retry_failures_total";
-const ENDS: &str = "backstop_retry_ends_total";
-const DELAY_SECONDS: &str = "backstop_retry_delay_seconds";
-const BUDGET_TOKENS: &str = "backstop_retry_budget_tokens";
-const BUDGET_REFUSALS: &str = "backstop_retry_budget_refusals_total";
-const BREAKER_OPEN: &str = "backstop_retry_breaker_open";
-const BREAKER_REFUSALS: &str = "backstop_retry_breaker_refusals_total";
-const BULKHEAD_IN_USE: &str = "backstop_retry_bulkhead_in_use";
-const BULKHEAD_REFUSALS: &str = "backstop_retry_bulkhead_refusals_total";
-
 /// A metric of a retrier or a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
@@ -33,76 +22,50 @@ pub struct Metric {
     pub meaning: &'static str,
 }
 
-/// All metrics of this crate, in the order of the documentation.
-///
-/// ```
-/// use backstop_retry::telemetry::METRICS;
-///
-/// let counters = METRICS.iter().filter(|metric| metric.kind == "counter");
-/// assert!(counters.map(|metric| metric.name).all(|name| name.ends_with("_total")));
-/// ```
-pub const METRICS: &[Metric] = &[
-    Metric {
-        name: ATTEMPTS,
-        kind: "counter",
-        labels: &["retrier"],
-        meaning: "attempts, first ones and retries",
-    },
-    Metric {
-        name: FAILURES,
-        kind: "counter",
-        labels: &["retrier", "class"],
-        meaning: "failed attempts that a policy decided about, by class; a policy's own class is `other`",
-    },
-    Metric {
-        name: ENDS,
-        kind: "counter",
-        labels: &["retrier", "end"],
-        meaning: "calls by their end: `succeeded`, `deadline-exceeded`, `budget-exhausted`, `breaker-open`, `bulkhead-full`, `permanent`, `gave-up`, or `cancelled` (dropped by the program)",
-    },
-    Metric {
-        name: DELAY_SECONDS,
-        kind: "histogram",
-        labels: &["retrier"],
-        meaning: "delays before retries",
-    },
-    Metric {
-        name: BUDGET_TOKENS,
-        kind: "gauge",
-        labels: &["budget"],
-        meaning: "tokens that are left in the retry budget",
-    },
-    Metric {
-        name: BUDGET_REFUSALS,
-        kind: "counter",
-        labels: &["budget"],
-        meaning: "retries that the budget refused",
-    },
-    Metric {
-        name: BREAKER_OPEN,
-        kind: "gauge",
-        labels: &["breaker"],
-        meaning: "1 while the breaker is open, or a probe is under way",
-    },
-    Metric {
-        name: BREAKER_REFUSALS,
-        kind: "counter",
-        labels: &["breaker"],
-        meaning: "attempts that the breaker refused",
-    },
-    Metric {
-        name: BULKHEAD_IN_USE,
-        kind: "gauge",
-        labels: &["bulkhead"],
-        meaning: "attempts that have a place of the bulkhead",
-    },
-    Metric {
-        name: BULKHEAD_REFUSALS,
-        kind: "counter",
-        labels: &["bulkhead"],
-        meaning: "attempts that found the bulkhead full and did not wait",
-    },
-];
+/// A row for each metric: its constant, name, kind and labels, and its meaning.
+macro_rules! metrics {
+    ($($constant:ident $name:literal $kind:literal $labels:tt $meaning:literal)+) => {
+        $(const $constant: &str = $name;)+
+
+        /// All metrics of this crate, in the order of the documentation.
+        ///
+        /// ```
+        /// use backstop_retry::telemetry::METRICS;
+        ///
+        /// let counters = METRICS.iter().filter(|metric| metric.kind == "counter");
+        /// assert!(counters.map(|metric| metric.name).all(|name| name.ends_with("_total")));
+        /// ```
+        pub const METRICS: &[Metric] = &[$(Metric {
+            name: $constant,
+            kind: $kind,
+            labels: &$labels,
+            meaning: $meaning,
+        }),+];
+    };
+}
+
+metrics! {
+    ATTEMPTS "backstop_retry_attempts_total" "counter" ["retrier"]
+        "attempts, first ones and retries"
+    FAILURES "backstop_retry_failures_total" "counter" ["retrier", "class"]
+        "failed attempts that a policy decided about, by class; a policy's own class is `other`"
+    ENDS "backstop_retry_ends_total" "counter" ["retrier", "end"]
+        "calls by their end: `succeeded`, `deadline-exceeded`, `budget-exhausted`, `breaker-open`, `bulkhead-full`, `permanent`, `gave-up`, or `cancelled` (dropped by the program)"
+    DELAY_SECONDS "backstop_retry_delay_seconds" "histogram" ["retrier"]
+        "delays before retries"
+    BUDGET_TOKENS "backstop_retry_budget_tokens" "gauge" ["budget"]
+        "tokens that are left in the retry budget"
+    BUDGET_REFUSALS "backstop_retry_budget_refusals_total" "counter" ["budget"]
+        "retries that the budget refused"
+    BREAKER_OPEN "backstop_retry_breaker_open" "gauge" ["breaker"]
+        "1 while the breaker is open, or a probe is under way"
+    BREAKER_REFUSALS "backstop_retry_breaker_refusals_total" "counter" ["breaker"]
+        "attempts that the breaker refused"
+    BULKHEAD_IN_USE "backstop_retry_bulkhead_in_use" "gauge" ["bulkhead"]
+        "attempts that have a place of the bulkhead"
+    BULKHEAD_REFUSALS "backstop_retry_bulkhead_refusals_total" "counter" ["bulkhead"]
+        "attempts that found the bulkhead full and did not wait"
+}
 
 /// The metrics of one retrier, bound once.
 pub(crate) struct Metrics {

@@ -155,9 +155,7 @@ where
 /// # Ok::<(), backstop_retry::BuildError>(())
 /// ```
 pub struct RetryPolicy<D = ByTrait> {
-    retrier: Retrier,
-    describer: D,
-    deadline: Option<Duration>,
+    layer: RetryLayer<D>,
     /// When the request began, if it has a deadline.
     began: Option<Instant>,
     attempts: u32,
@@ -167,64 +165,52 @@ pub struct RetryPolicy<D = ByTrait> {
 impl RetryPolicy {
     /// Retries as this retrier does, except that attempts are never cut short and never refused: a breaker counts them and ends their retries while it is open, and a bulkhead does nothing. tower asks a policy about the next attempt only after one has failed.
     pub fn new(retrier: Retrier) -> Self {
+        Self::of(RetryLayer::new(retrier))
+    }
+}
+
+impl<D> RetryPolicy<D> {
+    fn of(layer: RetryLayer<D>) -> Self {
         Self {
-            retrier,
-            describer: ByTrait,
-            deadline: None,
+            layer,
             began: None,
             attempts: 0,
             remembered: None,
         }
     }
-}
 
-impl<D> RetryPolicy<D> {
     /// The deadline of each request, from its start: no wait begins that cannot end before it.
     ///
     /// tower does not ask a policy again after a wait. If the timer or the service is late, one attempt may start after the deadline; its failure then ends the request. [`RetryLayer`] makes no such attempt.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
+        self.layer.deadline = Some(deadline);
         self
     }
 
     /// Describes the service's errors with a closure, see [`Run::describe`](crate::Run::describe).
     pub fn describe<C>(self, describe: C) -> RetryPolicy<By<C>> {
-        RetryPolicy {
-            retrier: self.retrier,
-            describer: By(describe),
-            deadline: self.deadline,
-            began: None,
-            attempts: 0,
-            remembered: None,
-        }
+        RetryPolicy::of(self.layer.describe(describe))
     }
 
     /// The breaker's pass for the attempt that has ended: tower asks nobody before an attempt.
     fn pass(&self) -> Option<Pass> {
-        let retrier = &self.retrier.0;
+        let retrier = &self.layer.retrier.0;
         retrier.breaker.as_ref()?.pass_for_made(retrier.clock.now())
     }
 
     fn succeeded(&mut self) {
-        let retrier = &self.retrier.0;
+        let retrier = &self.layer.retrier.0;
         if let Some(pass) = self.pass() {
             pass.succeeded(retrier.clock.now());
         }
-        match self.remembered.take() {
-            None => retrier.first_succeeded(),
-            Some(remembered) => {
-                if let Some(reservation) = remembered.reservation {
-                    reservation.succeeded();
-                }
-                retrier.succeeded(self.attempts);
-            }
-        }
+        let remembered = self.remembered.take().map(|it| *it);
+        retrier.succeeded(remembered, self.attempts);
     }
 
     fn failed(&mut self, description: Error) -> Option<Sleep> {
         let pass = self.pass();
-        let retrier = &self.retrier.0;
+        let retrier = &self.layer.retrier.0;
         let number = NonZeroU32::new(self.attempts).unwrap_or(NonZeroU32::MIN);
         let remembered = self.remembered.get_or_insert_with(|| {
             Box::new(Remembered::new(retrier.ids.next(), retrier.clock.now()))
@@ -232,7 +218,7 @@ impl<D> RetryPolicy<D> {
         remembered.pass = pass;
         let failure = retrier.failure(remembered, number, description, &[]);
         let evaluation = retrier.policy.evaluate_now(&failure);
-        let deadline = self.began.zip(self.deadline);
+        let deadline = self.began.zip(self.layer.deadline);
         let deadline = deadline.and_then(|(began, deadline)| began.checked_add(deadline));
         let room = retrier.options.min_attempt_time;
         let (evaluated, step) = retrier.conclude(remembered, &failure, evaluation, deadline, room);
@@ -251,12 +237,11 @@ impl<D> RetryPolicy<D> {
 impl<D: Clone> Clone for RetryPolicy<D> {
     fn clone(&self) -> Self {
         Self {
-            retrier: self.retrier.clone(),
-            describer: self.describer.clone(),
-            deadline: self.deadline,
-            began: self.deadline.map(|_| self.retrier.0.clock.now()),
-            attempts: 0,
-            remembered: None,
+            began: self
+                .layer
+                .deadline
+                .map(|_| self.layer.retrier.0.clock.now()),
+            ..Self::of(self.layer.clone())
         }
     }
 }
@@ -270,14 +255,14 @@ where
 
     fn retry(&mut self, _: &mut Request, result: &mut Result<Response, E>) -> Option<Self::Future> {
         self.attempts = self.attempts.saturating_add(1);
-        self.retrier.0.metrics.attempts.increment(1);
+        self.layer.retrier.0.metrics.attempts.increment(1);
         match result {
             Ok(_) => {
                 self.succeeded();
                 None
             }
             Err(error) => {
-                let description = self.describer.describe(error);
+                let description = self.layer.describer.describe(error);
                 self.failed(description)
             }
         }
@@ -297,7 +282,7 @@ where
 impl<D> fmt::Debug for RetryPolicy<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryPolicy")
-            .field("retrier", &self.retrier)
+            .field("retrier", &self.layer.retrier)
             .field("attempts", &self.attempts)
             .finish_non_exhaustive()
     }

@@ -74,46 +74,26 @@ pub use backstop_versions::{
 };
 
 /// Why a WebAssembly policy can't be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum WasmError {
     /// The text names no policy.
+    #[error(transparent)]
     Source(SourceError),
     /// This machine can't run the sandbox.
+    #[error(transparent)]
     Sandbox(SandboxError),
     /// The policy is rejected, or its source is unreachable.
+    #[error(transparent)]
     Policy(PolicyError),
     /// The scenarios that it has to pass can't be used.
+    #[error(transparent)]
     Scenarios(ScenarioError),
     /// It can't be watched.
+    #[error(transparent)]
     Watch(WatchError),
     /// The thread that loads it ended.
-    Thread(std::io::Error),
-}
-
-impl fmt::Display for WasmError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Source(error) => error.fmt(f),
-            Self::Sandbox(error) => error.fmt(f),
-            Self::Policy(error) => error.fmt(f),
-            Self::Scenarios(error) => error.fmt(f),
-            Self::Watch(error) => error.fmt(f),
-            Self::Thread(_) => f.write_str("can't start a thread to load the policy"),
-        }
-    }
-}
-
-impl std::error::Error for WasmError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Source(error) => error.source(),
-            Self::Sandbox(error) => error.source(),
-            Self::Policy(error) => error.source(),
-            Self::Scenarios(error) => error.source(),
-            Self::Watch(error) => error.source(),
-            Self::Thread(error) => Some(error),
-        }
-    }
+    #[error("can't start a thread to load the policy")]
+    Thread(#[source] std::io::Error),
 }
 
 /// What the retriers of this program share unless [`RetrierBuilder::catalog`](crate::RetrierBuilder::catalog) gives them another: a sandbox with the default limits, and the user's cache directory, if it can be used.

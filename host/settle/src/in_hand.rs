@@ -11,7 +11,7 @@ use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::hold;
 use crate::queue::{Message, MessageEnvelope, QueueError, SubmitError, VisibilityTimeout};
 use crate::settler::{REQUEST_TIMEOUT, Settled, Settler};
-use backstop_decider::{Decided, Evaluated};
+use backstop_decider::{Decided, DecidedFailure};
 
 /// A message that is to be settled.
 #[derive(Clone, Copy)]
@@ -98,7 +98,7 @@ impl InHand<'_> {
     }
 
     /// Sends the message again. If it can't be sent it is held by visibility, or dead-lettered if its queue would drop it meanwhile.
-    async fn resend(&self, envelope: MessageEnvelope, decided: Evaluated<'_>) -> Settled {
+    async fn resend(&self, envelope: MessageEnvelope, decided: DecidedFailure<'_>) -> Settled {
         let Settler { queue, holds, .. } = self.settler;
         let since = Instant::now();
         let sent = holds.send_again(self.message, &envelope, queue.now(), self.until());
@@ -136,7 +136,7 @@ impl InHand<'_> {
     }
 
     /// Sends its dead letter.
-    pub async fn dead_letter(&self, reason: &str, decided: Evaluated<'_>) -> Settled {
+    pub async fn dead_letter(&self, reason: &str, decided: DecidedFailure<'_>) -> Settled {
         let cause = Cause {
             reason,
             id: self.id,

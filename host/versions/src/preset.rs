@@ -18,6 +18,23 @@ pub struct Preset {
 }
 
 impl Preset {
+    const fn new(
+        name: &'static str,
+        about: &'static str,
+        code: &'static str,
+        message: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            code,
+            status: None,
+            message,
+            retry_after: None,
+            details: &[],
+        }
+    }
+
     /// The error as it is passed to a policy.
     pub fn error(&self) -> Error {
         let detail = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
@@ -43,267 +60,76 @@ pub fn find(name: &str) -> Result<&'static Preset, UnknownPreset> {
 #[error("there is no preset `{0}`: expected one of {known}", known = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "))]
 pub struct UnknownPreset(String);
 
-/// A preset without status, retry-after or details.
-const fn plain(
-    name: &'static str,
-    code: &'static str,
-    message: &'static str,
-    about: &'static str,
-) -> Preset {
-    Preset {
-        name,
-        about,
-        code,
-        status: None,
-        message,
-        retry_after: None,
-        details: &[],
-    }
+/// A row for each preset: its name and meaning, code and message, and the other fields that it has.
+macro_rules! presets {
+    ($($name:literal: $about:literal => $code:literal, $message:literal $(, $field:ident: $value:expr)*;)+) => {
+        /// Every preset, in the order in which they are listed. The codes are those of the AWS models, of Lambda and of the host's own handlers.
+        pub const PRESETS: &[Preset] = &[$(Preset {
+            $($field: $value,)*
+            ..Preset::new($name, $about, $code, $message)
+        }),+];
+    };
 }
 
-/// A preset with an HTTP status.
-const fn http(
-    name: &'static str,
-    code: &'static str,
-    status: u16,
-    message: &'static str,
-    about: &'static str,
-) -> Preset {
-    Preset {
-        status: Some(status),
-        ..plain(name, code, message, about)
-    }
+presets! {
+    "throttled": "an AWS service throttles"
+        => "ThrottlingException", "Rate exceeded", status: Some(400);
+    "dynamodb-throughput": "DynamoDB: the table's capacity is exceeded"
+        => "ProvisionedThroughputExceededException", "The level of configured provisioned throughput for the table was exceeded.", status: Some(400);
+    "s3-slow-down": "S3: too many requests to one prefix"
+        => "SlowDown", "Please reduce your request rate.", status: Some(503);
+    "http-429": "HTTP: the service asks for a delay of 30 s"
+        => "HTTP 429", "too many requests", status: Some(429), retry_after: Some(30), details: &[("retry-after", "30")];
+    "http-500": "HTTP: the service failed"
+        => "HTTP 500", "internal server error", status: Some(500);
+    "http-502": "HTTP: a proxy got an invalid response from the service"
+        => "HTTP 502", "bad gateway", status: Some(502);
+    "http-503": "HTTP: the service is unavailable"
+        => "HTTP 503", "service unavailable", status: Some(503);
+    "http-504": "HTTP: a proxy got no response in time"
+        => "HTTP 504", "gateway timeout", status: Some(504);
+    "http-408": "HTTP: the request arrived too slowly"
+        => "HTTP 408", "request timeout", status: Some(408);
+    "http-400": "HTTP: the request is invalid" => "HTTP 400", "bad request", status: Some(400);
+    "http-401": "HTTP: the credentials are missing or expired"
+        => "HTTP 401", "unauthorized", status: Some(401);
+    "http-404": "HTTP: the resource does not exist" => "HTTP 404", "not found", status: Some(404);
+    "http-422": "HTTP: the service can't process the content"
+        => "HTTP 422", "unprocessable content", status: Some(422);
+    "timeout": "any handler: the attempt exceeded its time limit"
+        => "Timeout", "no answer within 30s";
+    "connection-refused": "the network: no process listens on the port"
+        => "ECONNREFUSED", "connection refused";
+    "connection-reset": "the network: the peer closed the connection"
+        => "ECONNRESET", "connection reset by peer";
+    "connect-timeout": "the network: no connection in time" => "ETIMEDOUT", "connection timed out";
+    "dns": "the network: the host name is unknown" => "ENOTFOUND", "no such host";
+    "lambda-timeout": "Lambda: the function exceeded its time limit"
+        => "Sandbox.Timedout", "2026-01-01T00:00:03.000Z 8f5dd1c1 Task timed out after 3.00 seconds";
+    "lambda-out-of-memory": "Lambda: the function ran out of memory"
+        => "Runtime.OutOfMemory", "RequestId: 8f5dd1c1 Error: Runtime exited with error: signal: killed";
+    "lambda-crashed": "Lambda: the function's process exited"
+        => "Runtime.ExitError", "RequestId: 8f5dd1c1 Error: Runtime exited with error: exit status 1";
+    "lambda-throttled": "Lambda: too many concurrent invocations"
+        => "TooManyRequestsException", "Rate Exceeded.", status: Some(429), retry_after: Some(1), details: &[("reason", "ReservedFunctionConcurrentInvocationLimitExceeded")];
+    "function-error": "Lambda: the function failed without an error type"
+        => "Unhandled", "the function failed", details: &[("requestId", "8f5dd1c1-0000-4000-8000-000000000001")];
+    "internal-error": "an AWS service failed"
+        => "InternalServerError", "Internal server error", status: Some(500);
+    "validation": "an AWS service: the request is invalid"
+        => "ValidationException", "One or more parameter values were invalid", status: Some(400);
+    "access-denied": "an AWS service: access is denied"
+        => "AccessDeniedException", "User is not authorized to perform this action", status: Some(400);
+    "resource-not-found": "an AWS service: the table or function does not exist"
+        => "ResourceNotFoundException", "Requested resource not found", status: Some(400);
+    "condition-failed": "DynamoDB: the condition of the write was not met"
+        => "ConditionalCheckFailedException", "The conditional request failed", status: Some(400);
+    "exit-1": "a command: it failed" => "exit 1", "";
+    "exit-65": "a command: its input is permanently invalid (EX_DATAERR)" => "exit 65", "";
+    "exit-75": "a command: try again later (EX_TEMPFAIL)" => "exit 75", "";
+    "killed": "a command: killed, often for lack of memory" => "signal 9", "";
+    "panic": "a Rust function: it panicked" => "Panic", "the handler panicked";
 }
-
-/// Every preset, in the order in which they are listed. The codes are those of the AWS models, of Lambda and of the host's own handlers.
-pub const PRESETS: &[Preset] = &[
-    http(
-        "throttled",
-        "ThrottlingException",
-        400,
-        "Rate exceeded",
-        "an AWS service throttles",
-    ),
-    http(
-        "dynamodb-throughput",
-        "ProvisionedThroughputExceededException",
-        400,
-        "The level of configured provisioned throughput for the table was exceeded.",
-        "DynamoDB: the table's capacity is exceeded",
-    ),
-    http(
-        "s3-slow-down",
-        "SlowDown",
-        503,
-        "Please reduce your request rate.",
-        "S3: too many requests to one prefix",
-    ),
-    Preset {
-        retry_after: Some(30),
-        details: &[("retry-after", "30")],
-        ..http(
-            "http-429",
-            "HTTP 429",
-            429,
-            "too many requests",
-            "HTTP: the service asks for a delay of 30 s",
-        )
-    },
-    http(
-        "http-500",
-        "HTTP 500",
-        500,
-        "internal server error",
-        "HTTP: the service failed",
-    ),
-    http(
-        "http-502",
-        "HTTP 502",
-        502,
-        "bad gateway",
-        "HTTP: a proxy got an invalid response from the service",
-    ),
-    http(
-        "http-503",
-        "HTTP 503",
-        503,
-        "service unavailable",
-        "HTTP: the service is unavailable",
-    ),
-    http(
-        "http-504",
-        "HTTP 504",
-        504,
-        "gateway timeout",
-        "HTTP: a proxy got no response in time",
-    ),
-    http(
-        "http-408",
-        "HTTP 408",
-        408,
-        "request timeout",
-        "HTTP: the request arrived too slowly",
-    ),
-    http(
-        "http-400",
-        "HTTP 400",
-        400,
-        "bad request",
-        "HTTP: the request is invalid",
-    ),
-    http(
-        "http-401",
-        "HTTP 401",
-        401,
-        "unauthorized",
-        "HTTP: the credentials are missing or expired",
-    ),
-    http(
-        "http-404",
-        "HTTP 404",
-        404,
-        "not found",
-        "HTTP: the resource does not exist",
-    ),
-    http(
-        "http-422",
-        "HTTP 422",
-        422,
-        "unprocessable content",
-        "HTTP: the service can't process the content",
-    ),
-    plain(
-        "timeout",
-        "Timeout",
-        "no answer within 30s",
-        "any handler: the attempt exceeded its time limit",
-    ),
-    plain(
-        "connection-refused",
-        "ECONNREFUSED",
-        "connection refused",
-        "the network: no process listens on the port",
-    ),
-    plain(
-        "connection-reset",
-        "ECONNRESET",
-        "connection reset by peer",
-        "the network: the peer closed the connection",
-    ),
-    plain(
-        "connect-timeout",
-        "ETIMEDOUT",
-        "connection timed out",
-        "the network: no connection in time",
-    ),
-    plain(
-        "dns",
-        "ENOTFOUND",
-        "no such host",
-        "the network: the host name is unknown",
-    ),
-    plain(
-        "lambda-timeout",
-        "Sandbox.Timedout",
-        "2026-01-01T00:00:03.000Z 8f5dd1c1 Task timed out after 3.00 seconds",
-        "Lambda: the function exceeded its time limit",
-    ),
-    plain(
-        "lambda-out-of-memory",
-        "Runtime.OutOfMemory",
-        "RequestId: 8f5dd1c1 Error: Runtime exited with error: signal: killed",
-        "Lambda: the function ran out of memory",
-    ),
-    plain(
-        "lambda-crashed",
-        "Runtime.ExitError",
-        "RequestId: 8f5dd1c1 Error: Runtime exited with error: exit status 1",
-        "Lambda: the function's process exited",
-    ),
-    Preset {
-        retry_after: Some(1),
-        details: &[(
-            "reason",
-            "ReservedFunctionConcurrentInvocationLimitExceeded",
-        )],
-        ..http(
-            "lambda-throttled",
-            "TooManyRequestsException",
-            429,
-            "Rate Exceeded.",
-            "Lambda: too many concurrent invocations",
-        )
-    },
-    Preset {
-        details: &[("requestId", "8f5dd1c1-0000-4000-8000-000000000001")],
-        ..plain(
-            "function-error",
-            "Unhandled",
-            "the function failed",
-            "Lambda: the function failed without an error type",
-        )
-    },
-    http(
-        "internal-error",
-        "InternalServerError",
-        500,
-        "Internal server error",
-        "an AWS service failed",
-    ),
-    http(
-        "validation",
-        "ValidationException",
-        400,
-        "One or more parameter values were invalid",
-        "an AWS service: the request is invalid",
-    ),
-    http(
-        "access-denied",
-        "AccessDeniedException",
-        400,
-        "User is not authorized to perform this action",
-        "an AWS service: access is denied",
-    ),
-    http(
-        "resource-not-found",
-        "ResourceNotFoundException",
-        400,
-        "Requested resource not found",
-        "an AWS service: the table or function does not exist",
-    ),
-    http(
-        "condition-failed",
-        "ConditionalCheckFailedException",
-        400,
-        "The conditional request failed",
-        "DynamoDB: the condition of the write was not met",
-    ),
-    plain("exit-1", "exit 1", "", "a command: it failed"),
-    plain(
-        "exit-65",
-        "exit 65",
-        "",
-        "a command: its input is permanently invalid (EX_DATAERR)",
-    ),
-    plain(
-        "exit-75",
-        "exit 75",
-        "",
-        "a command: try again later (EX_TEMPFAIL)",
-    ),
-    plain(
-        "killed",
-        "signal 9",
-        "",
-        "a command: killed, often for lack of memory",
-    ),
-    plain(
-        "panic",
-        "Panic",
-        "the handler panicked",
-        "a Rust function: it panicked",
-    ),
-];
 
 #[cfg(test)]
 mod tests {

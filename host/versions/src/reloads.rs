@@ -1,7 +1,5 @@
 //! What the update checks of policies found, in the log and in the metrics.
 
-use std::fmt;
-
 use backstop_core::text::chain;
 use metrics::counter;
 
@@ -13,21 +11,14 @@ pub const SWAPS: &str = "backstop_policy_swaps_total";
 /// The metric that counts rejected new versions, by the policy's name.
 pub const REFUSALS: &str = "backstop_policy_refusals_total";
 
-/// What a policy is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// It decides.
-    Live,
-    /// It is compared with the one that decides.
-    Shadow,
-}
-
-impl fmt::Display for Purpose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Live => "policy",
-            Self::Shadow => "shadow",
-        })
+backstop_core::names! {
+    /// What a policy is for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Purpose {
+        /// It decides.
+        Live = "policy",
+        /// It is compared with the one that decides.
+        Shadow = "shadow",
     }
 }
 

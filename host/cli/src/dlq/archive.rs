@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::{
-    ArchiveError, ArchiveFile, Archived, ArchivingError, Batch, Filters, Reader, Seen, archive,
+    ArchiveError, ArchiveFile, Archived, ArchivingError, BatchSize, Filters, Reader, Seen, archive,
 };
 use backstop_queue::{Connections, Queue};
 use backstop_versions::BucketError;
@@ -24,14 +24,14 @@ use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, println};
 
 /// What is written to a file and synced together.
-const FILE_BATCH: Batch = Batch {
+const FILE_BATCH: BatchSize = BatchSize {
     letters: 500,
     bytes: 8 << 20,
     wait: Duration::from_secs(2),
 };
 
 /// What becomes one object of S3.
-const OBJECT_BATCH: Batch = Batch {
+const OBJECT_BATCH: BatchSize = BatchSize {
     letters: 5_000,
     bytes: 8 << 20,
     wait: Duration::from_secs(15),

@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let path = compile_ahead(&file, architecture, limit, &args.output).with_context(|| {
             format!(
                 "can't compile the policy {name} for {}",
-                architecture.name()
+                architecture.as_str()
             )
         })?;
         let digest = PolicyDigest::of(&file).short();

@@ -106,32 +106,17 @@ impl Action {
     }
 }
 
-/// The name of an [`Action`], spelled the same in logs, metrics, tables and decision records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// See [`Action::Retry`].
-    Retry,
-    /// See [`Action::DeadLetter`].
-    DeadLetter,
-    /// See [`Action::Discard`].
-    Discard,
-}
-
-impl Verdict {
-    /// `retry`, `dead-letter` or `discard`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Retry => "retry",
-            Self::DeadLetter => "dead-letter",
-            Self::Discard => "discard",
-        }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+crate::names! {
+    /// The name of an [`Action`], spelled the same in logs, metrics, tables and decision records.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Verdict {
+        /// See [`Action::Retry`].
+        Retry = "retry",
+        /// See [`Action::DeadLetter`].
+        DeadLetter = "dead-letter",
+        /// See [`Action::Discard`].
+        Discard = "discard",
     }
 }
 

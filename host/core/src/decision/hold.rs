@@ -5,26 +5,20 @@ use serde::{Deserialize, Serialize};
 use super::answer::LONGEST_DELAY;
 use crate::failure::Milliseconds;
 
-/// How a message is held until its next attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Hold {
-    /// It stays invisible in its queue: for 12 hours at most, and as long as the queue keeps it.
-    #[default]
-    Visibility,
-    /// It is sent to its queue again, with a delay, and deleted: for any time.
-    Resend,
+crate::names! {
+    /// How a message is held until its next attempt.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Hold {
+        /// It stays invisible in its queue: for 12 hours at most, and as long as the queue keeps it.
+        #[default]
+        Visibility = "visibility",
+        /// It is sent to its queue again, with a delay, and deleted: for any time.
+        Resend = "resend",
+    }
 }
 
 impl Hold {
-    /// `visibility` or `resend`, spelled the same in logs, metrics and decision records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Visibility => "visibility",
-            Self::Resend => "resend",
-        }
-    }
-
     /// Whether it is [`Hold::Visibility`].
     #[expect(
         clippy::trivially_copy_pass_by_ref,

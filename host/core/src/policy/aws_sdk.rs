@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstop_backoff::{Class, FailedAttempt, SettingsError};
 
-use super::{Policy, answer, milliseconds};
+use super::{Policy, answer, milliseconds, setters_of_codes};
 use crate::decision::Answer;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -88,26 +88,7 @@ impl AwsSdk {
         self
     }
 
-    /// Errors with these codes are permanent, whatever their status and the classification otherwise say. In a code, `*` stands for any text. A code that is written out precedes patterns, and a pattern with more characters one with fewer.
-    #[must_use]
-    pub fn permanent(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.rule.codes.extend(Class::Permanent, codes);
-        self
-    }
-
-    /// Errors with these codes are transient, see [`permanent`](Self::permanent).
-    #[must_use]
-    pub fn transient(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.rule.codes.extend(Class::Transient, codes);
-        self
-    }
-
-    /// Errors with these codes are throttled, see [`permanent`](Self::permanent).
-    #[must_use]
-    pub fn throttled(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.rule.codes.extend(Class::Throttled, codes);
-        self
-    }
+    setters_of_codes!(rule);
 }
 
 impl Policy for AwsSdk {

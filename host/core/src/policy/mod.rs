@@ -46,6 +46,33 @@ pub use part_name::{LogLine, PartName};
 pub use profile::{BudgetName, Profile, UnknownProfile};
 pub use standard::*;
 
+/// The setters of `permanent`, `transient` and `throttled`, for a policy whose `codes` are in this field.
+macro_rules! setters_of_codes {
+    ($field:ident) => {
+        /// Errors with these codes are permanent, whatever their status and the classification otherwise say. In a code, `*` stands for any text. A code that is written out precedes patterns, and a pattern with more characters one with fewer.
+        #[must_use]
+        pub fn permanent(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+            self.$field.codes.extend(Class::Permanent, codes);
+            self
+        }
+
+        /// Errors with these codes are transient, see [`permanent`](Self::permanent).
+        #[must_use]
+        pub fn transient(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+            self.$field.codes.extend(Class::Transient, codes);
+            self
+        }
+
+        /// Errors with these codes are throttled, see [`permanent`](Self::permanent).
+        #[must_use]
+        pub fn throttled(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+            self.$field.codes.extend(Class::Throttled, codes);
+            self
+        }
+    };
+}
+use setters_of_codes;
+
 /// A policy: answers each failure. The same failure always gets the same answer, since a policy reads no clock and draws no random numbers.
 pub trait Policy: Debug + Send + Sync {
     /// The policy's name in logs, metrics and decision records: that of the built-in policy, or one of your own.

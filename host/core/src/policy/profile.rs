@@ -1,6 +1,5 @@
 //! Profiles: which policy, with which numbers, and which retry budget suit calls to a service. All numbers are in one [`TABLE`].
 
-use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,170 +8,111 @@ use backstop_backoff::{AwsSdk as AwsSdkRule, Codes, Settings};
 
 use super::{AwsSdk, FullJitter, Policy};
 
-/// What a program calls: the policy, its numbers and the retry budget that suit it.
-///
-/// | profile | policy | delays from | after a throttling error | to | attempts | budget |
-/// |---|---|---|---|---|---|---|
-/// | `dynamodb` | `aws-sdk-2.1` | 25 ms | 1 s | 20 s | 4 | `aws-2.1` |
-/// | `s3`, `sqs`, `lambda`, `aws` | `aws-sdk-2.1` | 50 ms | 1 s | 20 s | 3 | `aws-2.1` |
-/// | `http` | `full-jitter` | 50 ms | 50 ms | 20 s | 3 | `aws-2.1` |
-///
-/// The numbers of AWS are those of its SDKs' standard retry mode 2.1, see [`AwsSdk`]: one set for DynamoDB and one for all other services. No standard has numbers for HTTP, so its profile has the SDKs' for transient errors.
-///
-/// ```
-/// use backstop_core::policy::{BudgetName, Policy, Profile};
-///
-/// let profile: Profile = "dynamodb".parse()?;
-/// assert_eq!(profile, Profile::DynamoDb);
-/// assert_eq!(profile.policy().name(), "aws-sdk-2.1");
-/// assert_eq!(profile.policy().settings().to_string(), "base=25ms, max-attempts=4");
-/// assert_eq!(profile.budget(), BudgetName::Aws2_1);
-/// # Ok::<(), backstop_core::policy::UnknownProfile>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Profile {
-    /// DynamoDB and DynamoDB Streams, whose requests take a few milliseconds: the shortest delays, and four attempts.
-    DynamoDb,
-    /// S3.
-    S3,
-    /// SQS.
-    Sqs,
-    /// Lambda.
-    Lambda,
-    /// Any other AWS service.
-    Aws,
-    /// An HTTP service. What is retried follows from the status, by the default classification (RFC 9110, RFC 6585, RFC 8470). A delay is at least what `Retry-After` asks for.
-    Http,
-}
-
-/// The numbers of a retry budget, by name. `backstop-retry` has the budgets: `Budget::aws_2_0()` and `Budget::aws_2_1()`. The numbers are those of the token bucket in the AWS SDKs (aws-smithy-runtime, `token_bucket.rs`), which holds 500 tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BudgetName {
-    /// `aws-2.0`: a retry costs 5 tokens, and 10 after a transient error.
-    Aws2_0,
-    /// `aws-2.1`: a retry costs 14 tokens, and 5 after a throttling error.
-    Aws2_1,
-}
-
-/// One row of the table.
-struct Row {
-    name: &'static str,
-    policy: Numbers,
-    budget: BudgetName,
-    source: &'static str,
-}
-
-/// A policy and its numbers.
-enum Numbers {
-    AwsSdk(AwsSdkRule),
-    FullJitter(Settings),
-}
-
-/// The numbers of the AWS SDKs, for DynamoDB and for all other services.
-const SDKS: &str = "AWS SDKs, standard retry mode 2.1: github.com/aws/aws-sdk-go-v2/issues/3416, github.com/smithy-lang/smithy-rs/pull/4670";
-
-/// The numbers of each profile, with their source.
-const TABLE: [(Profile, Row); 6] = [
-    (
-        Profile::DynamoDb,
-        Row {
-            name: "dynamodb",
-            policy: Numbers::AwsSdk(AwsSdkRule::V2_1_DYNAMODB),
-            budget: BudgetName::Aws2_1,
-            source: SDKS,
-        },
-    ),
-    (Profile::S3, aws("s3")),
-    (Profile::Sqs, aws("sqs")),
-    (Profile::Lambda, aws("lambda")),
-    (Profile::Aws, aws("aws")),
-    (
-        Profile::Http,
-        Row {
-            name: "http",
-            policy: Numbers::FullJitter(Settings {
-                base: 50,
-                cap: 20_000,
-                floor: 0,
-                max_attempts: NonZeroU32::new(3),
-                max_age: None,
-                respect_retry_after: true,
-                codes: Codes::NONE,
-            }),
-            budget: BudgetName::Aws2_1,
-            source: "the numbers of the AWS SDKs for transient errors; RFC 9110, RFC 6585 and RFC 8470 for what is retried",
-        },
-    ),
-];
-
-const fn aws(name: &'static str) -> Row {
-    Row {
-        name,
-        policy: Numbers::AwsSdk(AwsSdkRule::V2_1),
-        budget: BudgetName::Aws2_1,
-        source: SDKS,
+crate::names! {
+    /// What a program calls: the policy, its numbers and the retry budget that suit it.
+    ///
+    /// | profile | policy | delays from | after a throttling error | to | attempts | budget |
+    /// |---|---|---|---|---|---|---|
+    /// | `dynamodb` | `aws-sdk-2.1` | 25 ms | 1 s | 20 s | 4 | `aws-2.1` |
+    /// | `s3`, `sqs`, `lambda`, `aws` | `aws-sdk-2.1` | 50 ms | 1 s | 20 s | 3 | `aws-2.1` |
+    /// | `http` | `full-jitter` | 50 ms | 50 ms | 20 s | 3 | `aws-2.1` |
+    ///
+    /// The numbers of AWS are those of its SDKs' standard retry mode 2.1, see [`AwsSdk`]: one set for DynamoDB and one for all other services. No standard has numbers for HTTP, so its profile has the SDKs' for transient errors.
+    ///
+    /// ```
+    /// use backstop_core::policy::{BudgetName, Policy, Profile};
+    ///
+    /// let profile: Profile = "dynamodb".parse()?;
+    /// assert_eq!(profile, Profile::DynamoDb);
+    /// assert_eq!(profile.policy().name(), "aws-sdk-2.1");
+    /// assert_eq!(profile.policy().settings().to_string(), "base=25ms, max-attempts=4");
+    /// assert_eq!(profile.budget(), BudgetName::Aws2_1);
+    /// # Ok::<(), backstop_core::policy::UnknownProfile>(())
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Profile {
+        /// DynamoDB and DynamoDB Streams, whose requests take a few milliseconds: the shortest delays, and four attempts.
+        DynamoDb = "dynamodb",
+        /// S3.
+        S3 = "s3",
+        /// SQS.
+        Sqs = "sqs",
+        /// Lambda.
+        Lambda = "lambda",
+        /// Any other AWS service.
+        Aws = "aws",
+        /// An HTTP service. What is retried follows from the status, by the default classification (RFC 9110, RFC 6585, RFC 8470). A delay is at least what `Retry-After` asks for.
+        Http = "http",
     }
 }
+
+crate::names! {
+    /// The numbers of a retry budget, by name. `backstop-retry` has the budgets: `Budget::aws_2_0()` and `Budget::aws_2_1()`. The numbers are those of the token bucket in the AWS SDKs (aws-smithy-runtime, `token_bucket.rs`), which holds 500 tokens.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum BudgetName {
+        /// `aws-2.0`: a retry costs 5 tokens, and 10 after a transient error.
+        Aws2_0 = "aws-2.0",
+        /// `aws-2.1`: a retry costs 14 tokens, and 5 after a throttling error.
+        Aws2_1 = "aws-2.1",
+    }
+}
+
+/// The numbers of `http`.
+const HTTP: Settings = Settings {
+    base: 50,
+    cap: 20_000,
+    floor: 0,
+    max_attempts: NonZeroU32::new(3),
+    max_age: None,
+    respect_retry_after: true,
+    codes: Codes::NONE,
+};
 
 impl Profile {
-    /// Every profile, in the order of the documentation.
-    pub const ALL: [Self; 6] = [
-        Self::DynamoDb,
-        Self::S3,
-        Self::Sqs,
-        Self::Lambda,
-        Self::Aws,
-        Self::Http,
-    ];
-
-    /// Its name: `dynamodb`, `s3`, `sqs`, `lambda`, `aws` or `http`.
-    pub const fn name(self) -> &'static str {
-        self.row().name
-    }
-
     /// Its policy, with its numbers.
     pub fn policy(self) -> Arc<dyn Policy> {
-        match &self.row().policy {
-            Numbers::AwsSdk(rule) => Arc::new(AwsSdk::new(rule.clone())),
-            Numbers::FullJitter(settings) => Arc::new(FullJitter::with_settings(settings.clone())),
+        match self.sdk() {
+            Some(rule) => Arc::new(AwsSdk::new(rule)),
+            None => Arc::new(FullJitter::with_settings(HTTP)),
         }
     }
 
     /// The most attempts that its policy makes.
-    pub const fn max_attempts(self) -> Option<NonZeroU32> {
-        match &self.row().policy {
-            Numbers::AwsSdk(rule) => Some(rule.max_attempts),
-            Numbers::FullJitter(settings) => settings.max_attempts,
-        }
+    pub fn max_attempts(self) -> Option<NonZeroU32> {
+        let of_sdk = self.sdk().map(|rule| rule.max_attempts);
+        of_sdk.or(HTTP.max_attempts)
     }
 
     /// The numbers of its retry budget.
     pub const fn budget(self) -> BudgetName {
-        self.row().budget
+        BudgetName::Aws2_1
     }
 
     /// Where its numbers come from.
     pub const fn source(self) -> &'static str {
-        self.row().source
+        match self {
+            Self::DynamoDb | Self::S3 | Self::Sqs | Self::Lambda | Self::Aws => {
+                "AWS SDKs, standard retry mode 2.1: github.com/aws/aws-sdk-go-v2/issues/3416, github.com/smithy-lang/smithy-rs/pull/4670"
+            }
+            Self::Http => {
+                "the numbers of the AWS SDKs for transient errors; RFC 9110, RFC 6585 and RFC 8470 for what is retried"
+            }
+        }
     }
 
-    /// A test checks that the rows are in the order of the profiles.
-    const fn row(self) -> &'static Row {
-        const ROWS: &[(Profile, Row); 6] = &TABLE;
-        #[expect(clippy::indexing_slicing, reason = "there is a row for each profile")]
-        &ROWS[self as usize].1
-    }
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+    /// The numbers of the AWS SDKs, for DynamoDB and for all other services.
+    const fn sdk(self) -> Option<AwsSdkRule> {
+        match self {
+            Self::DynamoDb => Some(AwsSdkRule::V2_1_DYNAMODB),
+            Self::S3 | Self::Sqs | Self::Lambda | Self::Aws => Some(AwsSdkRule::V2_1),
+            Self::Http => None,
+        }
     }
 }
 
 /// No profile has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown profile `{0}`: expected one of {names}", names = Profile::ALL.map(Profile::name).join(", "))]
+#[error("unknown profile `{0}`: expected one of {names}", names = Profile::ALL.map(Profile::as_str).join(", "))]
 pub struct UnknownProfile(String);
 
 impl FromStr for Profile {
@@ -180,24 +120,8 @@ impl FromStr for Profile {
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let mut all = Self::ALL.into_iter();
-        all.find(|profile| profile.name() == name)
+        all.find(|profile| profile.as_str() == name)
             .ok_or_else(|| UnknownProfile(name.to_owned()))
-    }
-}
-
-impl BudgetName {
-    /// `aws-2.0` or `aws-2.1`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Aws2_0 => "aws-2.0",
-            Self::Aws2_1 => "aws-2.1",
-        }
-    }
-}
-
-impl fmt::Display for BudgetName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -207,11 +131,9 @@ mod tests {
     use crate::policy::by_name;
 
     #[test]
-    fn each_profile_has_its_row() {
-        for (profile, (of, row)) in Profile::ALL.into_iter().zip(TABLE) {
-            assert_eq!(profile, of);
-            assert_eq!(profile.name(), row.name);
-            assert_eq!(row.name.parse(), Ok(profile));
+    fn each_profile_is_found_by_its_name() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.as_str().parse(), Ok(profile));
         }
         let unknown = "kinesis".parse::<Profile>().unwrap_err();
         assert_eq!(

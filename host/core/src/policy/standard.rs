@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use backstop_backoff::{Class, FailedAttempt, Settings, SettingsError, formula};
 
-use super::{Policy, answer, milliseconds};
+use super::{Policy, answer, milliseconds, setters_of_codes};
 use crate::decision::Answer;
 use crate::failure::Failure;
 use crate::settings;
@@ -135,26 +135,7 @@ impl<F: Formula> Standard<F> {
         self
     }
 
-    /// Errors with these codes are permanent, whatever their status and the classification otherwise say. In a code, `*` stands for any text. A code that is written out precedes patterns, and a pattern with more characters one with fewer.
-    #[must_use]
-    pub fn permanent(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.settings.codes.extend(Class::Permanent, codes);
-        self
-    }
-
-    /// Errors with these codes are transient, see [`permanent`](Self::permanent).
-    #[must_use]
-    pub fn transient(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.settings.codes.extend(Class::Transient, codes);
-        self
-    }
-
-    /// Errors with these codes are throttled, see [`permanent`](Self::permanent).
-    #[must_use]
-    pub fn throttled(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.settings.codes.extend(Class::Throttled, codes);
-        self
-    }
+    setters_of_codes!(settings);
 }
 
 impl<F: Formula> Policy for Standard<F> {

@@ -19,7 +19,7 @@ use crate::reader::{ReadError, Reader};
 
 /// What is stored together, and then deleted.
 #[derive(Debug, Clone, Copy)]
-pub struct Batch {
+pub struct BatchSize {
     /// The most letters.
     pub letters: usize,
     /// From this many bytes it is full.
@@ -58,7 +58,7 @@ pub enum ArchivingError<E: std::error::Error + 'static> {
 pub async fn archive<E: std::error::Error + 'static>(
     reader: &mut Reader,
     filters: &Filters,
-    batch: Batch,
+    batch: BatchSize,
     stop: &CancellationToken,
     mut store: impl AsyncFnMut(Vec<String>) -> Result<(), E>,
     mut progress: impl FnMut(usize),

@@ -9,83 +9,39 @@ use seccompiler::SeccompCmpOp::{MaskedEq, Ne};
 use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule};
 use seccompiler::{apply_filter, sock_filter};
 
+/// The numbers of calls by their names.
+macro_rules! calls {
+    ($($name:ident)*) => {
+        &[$(libc::$name),*]
+    };
+}
+
 /// The calls that fail, with any arguments: those that open files, sockets or other processes, start programs or change rights. Compiling needs memory, threads and its three pipes.
-const FORBIDDEN: &[c_long] = &[
-    libc::SYS_openat,
-    libc::SYS_openat2,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_unlinkat,
-    libc::SYS_renameat2,
-    libc::SYS_mkdirat,
-    libc::SYS_mknodat,
-    libc::SYS_linkat,
-    libc::SYS_symlinkat,
-    libc::SYS_fchmodat,
-    libc::SYS_fchownat,
-    libc::SYS_truncate,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_sendto,
-    libc::SYS_sendmsg,
-    libc::SYS_sendmmsg,
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_kill,
-    libc::SYS_tkill,
-    libc::SYS_rt_sigqueueinfo,
-    libc::SYS_rt_tgsigqueueinfo,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_process_madvise,
-    libc::SYS_kcmp,
-    libc::SYS_move_pages,
-    libc::SYS_migrate_pages,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_pidfd_send_signal,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_kexec_load,
-];
+const FORBIDDEN: &[c_long] = calls! {
+    // Files.
+    SYS_openat SYS_openat2 SYS_open_by_handle_at SYS_unlinkat SYS_renameat2 SYS_mkdirat
+    SYS_mknodat SYS_linkat SYS_symlinkat SYS_fchmodat SYS_fchownat SYS_truncate
+    SYS_mount SYS_umount2 SYS_pivot_root SYS_chroot
+    // Sockets.
+    SYS_socket SYS_socketpair SYS_connect SYS_bind SYS_listen SYS_accept SYS_accept4
+    SYS_sendto SYS_sendmsg SYS_sendmmsg
+    // Programs, and other processes.
+    SYS_execve SYS_execveat SYS_kill SYS_tkill SYS_rt_sigqueueinfo SYS_rt_tgsigqueueinfo
+    SYS_ptrace SYS_process_vm_readv SYS_process_vm_writev SYS_process_madvise SYS_kcmp
+    SYS_move_pages SYS_migrate_pages SYS_pidfd_open SYS_pidfd_getfd SYS_pidfd_send_signal
+    // Rights, and the kernel.
+    SYS_unshare SYS_setns SYS_bpf SYS_perf_event_open SYS_userfaultfd SYS_io_uring_setup
+    SYS_add_key SYS_request_key SYS_keyctl
+    SYS_init_module SYS_finit_module SYS_kexec_load
+};
 
 /// Those of the same kind that only older processors have.
 #[cfg(target_arch = "x86_64")]
-const FORBIDDEN_OLD: &[c_long] = &[
-    libc::SYS_open,
-    libc::SYS_creat,
-    libc::SYS_unlink,
-    libc::SYS_rename,
-    libc::SYS_renameat,
-    libc::SYS_mkdir,
-    libc::SYS_rmdir,
-    libc::SYS_mknod,
-    libc::SYS_link,
-    libc::SYS_symlink,
-    libc::SYS_chmod,
-    libc::SYS_chown,
-    libc::SYS_lchown,
-    libc::SYS_fork,
-    libc::SYS_vfork,
-];
+const FORBIDDEN_OLD: &[c_long] = calls! {
+    SYS_open SYS_creat SYS_unlink SYS_rename SYS_renameat SYS_mkdir SYS_rmdir SYS_mknod
+    SYS_link SYS_symlink SYS_chmod SYS_chown SYS_lchown
+    SYS_fork SYS_vfork
+};
 
 #[cfg(not(target_arch = "x86_64"))]
 const FORBIDDEN_OLD: &[c_long] = &[];

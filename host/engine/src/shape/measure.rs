@@ -5,123 +5,104 @@ use std::fmt;
 /// The size from which on a function counts as a large one, in bytes.
 pub(super) const LARGE: u64 = 64 << 10;
 
-/// A measure of a file, with its limit: for the complete file, or, if the title contains "in one", for the largest of its kind.
-///
-/// The limits are fixed. Every language of `backstop policy new` stays well below them; `host/docs/policies.md` has the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
+/// A row for each measure: its name, its title and its limit.
+macro_rules! measures {
+    ($($(#[$meaning:meta])* $measure:ident = $title:literal, $limit:expr;)+) => {
+        /// A measure of a file, with its limit: for the complete file, or, if the title contains "in one", for the largest of its kind.
+        ///
+        /// The limits are fixed. Every language of `backstop policy new` stays well below them; `host/docs/policies.md` has the table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Measure {
+            $($(#[$meaning])* $measure,)+
+        }
+
+        impl Measure {
+            /// All measures, in the order of the documentation.
+            pub const ALL: [Self; [$($title),+].len()] = [$(Self::$measure),+];
+
+            fn row(self) -> (&'static str, u64) {
+                match self {
+                    $(Self::$measure => ($title, $limit),)+
+                }
+            }
+        }
+    };
+}
+
+measures! {
     /// Core modules, at any depth.
-    Modules,
+    Modules = "core modules", 64;
     /// Components within components, at any depth.
-    Components,
+    Components = "nested components", 64;
     /// How deep components are nested.
-    Nesting,
+    Nesting = "levels of nested components", 8;
     /// Bytes of what a component declares: its types, imports, exports, aliases, instances and canonical functions, all but its modules and nested components.
-    Declarations,
+    Declarations = "bytes of component declarations", 512 << 10;
     /// The fields, cases, parameters and names of one component type, each with all of its own type.
-    TypeParts,
+    TypeParts = "parts in one component type", 10_000;
     /// The parts of all that components declare, each with all of its type, and those of a nested component again wherever it is instantiated.
-    ExpandedParts,
+    ExpandedParts = "parts of components, once instantiated", 100_000;
     /// Function types of core modules.
-    Types,
+    Types = "function types", 10_000;
     /// Parameters of one function type.
-    Parameters,
+    Parameters = "parameters in one function type", 64;
     /// Results of one function type.
-    Results,
+    Results = "results in one function type", 16;
     /// Imports of core modules.
-    Imports,
+    Imports = "imports of core modules", 10_000;
     /// Exports of core modules.
-    Exports,
+    Exports = "exports of core modules", 20_000;
     /// Bytes of one name of an import or export of a core module.
-    Name,
+    Name = "bytes in one name", 1_024;
     /// Global variables.
-    Globals,
+    Globals = "globals", 10_000;
     /// Memories.
-    Memories,
+    Memories = "memories", 16;
     /// Tables.
-    Tables,
+    Tables = "tables", 32;
     /// The elements that tables have from the start.
-    TableElements,
+    TableElements = "initial table elements", 100_000;
     /// Element segments.
-    ElementSegments,
+    ElementSegments = "element segments", 1_000;
     /// The elements of element segments.
-    Elements,
+    Elements = "elements in segments", 100_000;
     /// Data segments.
-    DataSegments,
+    DataSegments = "data segments", 100_000;
     /// Instructions in constant expressions, such as the first value of a global variable.
-    ConstantInstructions,
+    ConstantInstructions = "instructions in constant expressions", 300_000;
     /// Functions with a body.
-    Functions,
+    Functions = "functions", 30_000;
     /// Bytes of the bodies of functions.
-    Code,
+    Code = "bytes of code", 10 << 20;
     /// Bytes of the bodies of functions larger than 64 KiB. They take up to twice as long to compile as the same code in small functions, and all that are compiled at the same time take their memory at the same time.
-    LargeCode,
+    LargeCode = "bytes of code in functions over 64 KiB", 1_536 << 10;
     /// Parameters and other locals of functions.
-    Locals,
+    Locals = "locals", 200_000;
     /// Instructions of floating-point arithmetic, on vectors, and on ranges of memory and tables, and references to functions: each compiles to many machine instructions.
-    Heavy,
+    Heavy = "floating-point, vector and memory instructions", 50_000;
     /// Calls of functions: each saves and restores what the function has in registers.
-    Calls,
+    Calls = "calls", 150_000;
     /// Places in all functions where the control flow splits or joins.
-    Branches,
+    Branches = "branches", 800_000;
     /// See [`Measure::FunctionLive`], for all functions together.
-    Live,
+    Live = "live values at branches", 12_000_000;
     /// Bytes of the body of one function.
-    FunctionCode,
+    FunctionCode = "bytes of code in one function", 640 << 10;
     /// Parameters and other locals of one function.
-    FunctionLocals,
+    FunctionLocals = "locals in one function", 1_000;
     /// How deep the blocks of one function are nested.
-    FunctionDepth,
+    FunctionDepth = "levels of nested blocks in one function", 1_500;
     /// How deep the loops of one function are nested.
-    FunctionLoops,
+    FunctionLoops = "levels of nested loops in one function", 30;
     /// Calls in one function.
-    FunctionCalls,
+    FunctionCalls = "calls in one function", 6_000;
     /// Places in one function where its control flow splits or joins.
-    FunctionBranches,
+    FunctionBranches = "branches in one function", 24_000;
     /// Live values of one function: its locals and the operands on its stack, added up over those places. Compiling time grows with it more than with the size of the code.
-    FunctionLive,
+    FunctionLive = "live values at branches in one function", 600_000;
 }
 
 impl Measure {
-    /// All measures, in the order of the documentation.
-    pub const ALL: [Self; 35] = [
-        Self::Modules,
-        Self::Components,
-        Self::Nesting,
-        Self::Declarations,
-        Self::TypeParts,
-        Self::ExpandedParts,
-        Self::Types,
-        Self::Parameters,
-        Self::Results,
-        Self::Imports,
-        Self::Exports,
-        Self::Name,
-        Self::Globals,
-        Self::Memories,
-        Self::Tables,
-        Self::TableElements,
-        Self::ElementSegments,
-        Self::Elements,
-        Self::DataSegments,
-        Self::ConstantInstructions,
-        Self::Functions,
-        Self::Code,
-        Self::LargeCode,
-        Self::Locals,
-        Self::Heavy,
-        Self::Calls,
-        Self::Branches,
-        Self::Live,
-        Self::FunctionCode,
-        Self::FunctionLocals,
-        Self::FunctionDepth,
-        Self::FunctionLoops,
-        Self::FunctionCalls,
-        Self::FunctionBranches,
-        Self::FunctionLive,
-    ];
-
     /// The maximum.
     pub fn limit(self) -> u64 {
         self.row().1
@@ -130,46 +111,6 @@ impl Measure {
     /// What is counted, in the plural.
     pub fn title(self) -> &'static str {
         self.row().0
-    }
-
-    fn row(self) -> (&'static str, u64) {
-        match self {
-            Self::Modules => ("core modules", 64),
-            Self::Components => ("nested components", 64),
-            Self::Nesting => ("levels of nested components", 8),
-            Self::Declarations => ("bytes of component declarations", 512 << 10),
-            Self::TypeParts => ("parts in one component type", 10_000),
-            Self::ExpandedParts => ("parts of components, once instantiated", 100_000),
-            Self::Types => ("function types", 10_000),
-            Self::Parameters => ("parameters in one function type", 64),
-            Self::Results => ("results in one function type", 16),
-            Self::Imports => ("imports of core modules", 10_000),
-            Self::Exports => ("exports of core modules", 20_000),
-            Self::Name => ("bytes in one name", 1_024),
-            Self::Globals => ("globals", 10_000),
-            Self::Memories => ("memories", 16),
-            Self::Tables => ("tables", 32),
-            Self::TableElements => ("initial table elements", 100_000),
-            Self::ElementSegments => ("element segments", 1_000),
-            Self::Elements => ("elements in segments", 100_000),
-            Self::DataSegments => ("data segments", 100_000),
-            Self::ConstantInstructions => ("instructions in constant expressions", 300_000),
-            Self::Functions => ("functions", 30_000),
-            Self::Code => ("bytes of code", 10 << 20),
-            Self::LargeCode => ("bytes of code in functions over 64 KiB", 1_536 << 10),
-            Self::Locals => ("locals", 200_000),
-            Self::Heavy => ("floating-point, vector and memory instructions", 50_000),
-            Self::Calls => ("calls", 150_000),
-            Self::Branches => ("branches", 800_000),
-            Self::Live => ("live values at branches", 12_000_000),
-            Self::FunctionCode => ("bytes of code in one function", 640 << 10),
-            Self::FunctionLocals => ("locals in one function", 1_000),
-            Self::FunctionDepth => ("levels of nested blocks in one function", 1_500),
-            Self::FunctionLoops => ("levels of nested loops in one function", 30),
-            Self::FunctionCalls => ("calls in one function", 6_000),
-            Self::FunctionBranches => ("branches in one function", 24_000),
-            Self::FunctionLive => ("live values at branches in one function", 600_000),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstop_core::idempotency::{EXPIRES_AFTER, LEASE, OnMissingKey, OnUnknown};
+use backstop_core::idempotency::{EXPIRES_AFTER, LEASE, OnMissingKey, OnUnknown, RecordFormat};
 use backstop_files::only_tables;
 use serde::Deserialize;
 
@@ -69,17 +69,6 @@ pub struct RecordAttributes {
 
 only_tables! {
     RecordAttributes: "a table of names, such as { sort-key = \"sk\", partition = \"idempotency#orders\" }";
-}
-
-/// Whose records a table holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RecordFormat {
-    /// Powertools for AWS Lambda (Python).
-    #[default]
-    Python,
-    /// Powertools for AWS Lambda (TypeScript).
-    TypeScript,
 }
 
 impl raw::Idempotency {

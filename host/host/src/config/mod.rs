@@ -33,12 +33,13 @@ use backstop_files::mistake::{Mistake, place_of};
 use backstop_files::regular_file::{self, WRITTEN};
 
 pub use admin::AdminConfig;
+pub use backstop_core::idempotency::RecordFormat;
 pub use breaker::{BreakerKey, BreakerOptions};
 pub use dead_letter_queues::DeadLetterQueues;
 pub use decider::DeciderConfig;
 pub(crate) use deployed::Deployed;
 pub use deployed::LambdaFlags;
-pub use idempotency::{IdempotencyConfig, RecordAttributes, RecordFormat};
+pub use idempotency::{IdempotencyConfig, RecordAttributes};
 pub use keys::{Flag, Key, keys, rows_of, schema};
 pub use lambda::{LambdaConfig, UNHINDERED_ATTEMPTS, Variables, unknown_variables, variables};
 pub use options::Options;

@@ -11,7 +11,7 @@ use super::{Shared, held};
 use crate::decision::{Action, DecidedBy, Hold};
 use crate::failure::Failure;
 use crate::queue::{Message, MessageEnvelope, VisibilityTimeout};
-use backstop_decider::{Decided, Evaluated};
+use backstop_decider::{Decided, DecidedFailure};
 use backstop_settle::{DEAD_LETTER_RETRY_DELAY, Settled};
 
 /// Deletes a message after a successful attempt. Returns whether it has left the queue.
@@ -73,7 +73,7 @@ async fn conclude(
     shared: &Arc<Shared>,
     message: &Message,
     settled: Settled,
-    decided: Evaluated<'_>,
+    decided: DecidedFailure<'_>,
     heartbeat: &Heartbeat,
 ) -> bool {
     let stats = &shared.stats;
@@ -127,7 +127,7 @@ async fn hide(
     shared: &Shared,
     message: &Message,
     timeout: VisibilityTimeout,
-    decided: Evaluated<'_>,
+    decided: DecidedFailure<'_>,
 ) {
     let since = Instant::now();
     if shared.settler.take(message).hide(timeout).await.is_err() {

@@ -14,7 +14,7 @@ use crate::decision::{Action, Verdict};
 use crate::failure::Failure;
 use crate::policy::Payload;
 use crate::queue::Message;
-use backstop_decider::{Decided, Evaluated};
+use backstop_decider::{Decided, DecidedFailure};
 use backstop_functions::{Event, InvocationRecord, NoRecord};
 use backstop_queue::dead_letter::is_redriven;
 use backstop_settle::InHand;
@@ -127,7 +127,7 @@ impl RetryHandler {
 }
 
 /// Dead-letters a message for a reason of the handler's own.
-async fn give_up(message: &InHand<'_>, reason: &str, decided: Evaluated<'_>) -> Goes {
+async fn give_up(message: &InHand<'_>, reason: &str, decided: DecidedFailure<'_>) -> Goes {
     let error = decided.map(|(failure, _)| display(&failure.error.code));
     let class = decided.map(|(_, decided)| display(&decided.decision.class));
     tracing::warn!(error, class, reason, "{}", Verdict::DeadLetter);

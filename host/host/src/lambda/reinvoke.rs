@@ -11,7 +11,7 @@ use crate::config::UNHINDERED_ATTEMPTS;
 use crate::failure::Timestamp;
 use crate::queue::{BATCH_BYTES, Message};
 use backstop_aws::is_configuration_error;
-use backstop_decider::Evaluated;
+use backstop_decider::DecidedFailure;
 use backstop_functions::{Event, unqualified};
 use backstop_settle::InHand;
 
@@ -65,7 +65,7 @@ impl RetryHandler {
         in_hand: &InHand<'_>,
         event: &Event,
         next: String,
-        decided: Evaluated<'_>,
+        decided: DecidedFailure<'_>,
         due: Timestamp,
     ) -> Goes {
         let (function, message) = (&event.record.function, in_hand.message);

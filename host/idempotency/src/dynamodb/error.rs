@@ -17,15 +17,6 @@ use crate::store::{Completion, StoreError};
 
 type Item = HashMap<String, AttributeValue>;
 
-/// What the condition of a request came to.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// It held.
-    None,
-    /// It did not, and this is the item, if the request asked for it.
-    Condition(Item),
-}
-
 /// An error of one operation.
 pub(super) trait OperationError: ProvideErrorMetadata + std::error::Error + 'static {
     fn condition(&self) -> Option<&ConditionalCheckFailedException>;
@@ -46,17 +37,17 @@ macro_rules! has_condition {
 
 has_condition!(PutItemError, UpdateItemError, DeleteItemError);
 
-/// Sorts an answer into what a condition decided and errors.
+/// The item for which the condition of a request did not hold, if so: empty, unless the request asked for it.
 pub(super) fn refusal<T, E: OperationError>(
     answer: Result<T, SdkError<E, HttpResponse>>,
-) -> Result<Refusal, StoreError> {
+) -> Result<Option<Item>, StoreError> {
     let error = match answer {
-        Ok(_) => return Ok(Refusal::None),
+        Ok(_) => return Ok(None),
         Err(error) => error,
     };
     let failed = error.as_service_error().and_then(OperationError::condition);
     if let Some(failed) = failed {
-        return Ok(Refusal::Condition(failed.item.clone().unwrap_or_default()));
+        return Ok(Some(failed.item.clone().unwrap_or_default()));
     }
     Err(store_error(&error))
 }

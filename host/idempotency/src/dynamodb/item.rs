@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use backstop_core::failure::{Error, Timestamp};
+use backstop_core::idempotency::RecordFormat;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -11,7 +12,6 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::attributes::Attributes;
 use super::condition::{COMPLETED, IN_PROGRESS, NOT_STORED, number, string};
-use crate::format::Format;
 use crate::json::Json;
 use crate::store::{Claim, Record, Status, StoreError};
 
@@ -43,7 +43,7 @@ impl Attributes {
     }
 
     /// The record that an item is.
-    pub(super) fn record(&self, format: Format, item: &Item) -> Result<Record, StoreError> {
+    pub(super) fn record(&self, format: RecordFormat, item: &Item) -> Result<Record, StoreError> {
         let status = match self.text(item, &self.status) {
             Some(IN_PROGRESS) => Status::InProgress,
             Some(COMPLETED) => Status::Completed,
@@ -60,8 +60,10 @@ impl Attributes {
         let result = item.get(&self.data);
         let result = result.filter(|_| status == Status::Completed);
         let result = result.map(|it| match (format, it) {
-            (Format::Python, AttributeValue::S(text)) => Ok(text.clone()),
-            (Format::Python | Format::TypeScript, it) => json(it).map(|it| it.to_string()),
+            (RecordFormat::Python, AttributeValue::S(text)) => Ok(text.clone()),
+            (RecordFormat::Python | RecordFormat::TypeScript, it) => {
+                json(it).map(|it| it.to_string())
+            }
         });
         Ok(Record {
             status,
@@ -103,10 +105,10 @@ impl Attributes {
 /// The result as the format stores it.
 ///
 /// What is certainly too large is not sent: DynamoDB refuses a large request in other ways than a large item.
-pub(super) fn result(format: Format, text: &str) -> Result<AttributeValue, StoreError> {
+pub(super) fn result(format: RecordFormat, text: &str) -> Result<AttributeValue, StoreError> {
     let most = match format {
-        Format::Python => ITEM_BYTES,
-        Format::TypeScript => ITEM_BYTES * NATIVE_BYTES,
+        RecordFormat::Python => ITEM_BYTES,
+        RecordFormat::TypeScript => ITEM_BYTES * NATIVE_BYTES,
     };
     if text.len() > most {
         let bytes = text.len();
@@ -118,8 +120,8 @@ pub(super) fn result(format: Format, text: &str) -> Result<AttributeValue, Store
         });
     }
     match format {
-        Format::Python => Ok(AttributeValue::S(text.to_owned())),
-        Format::TypeScript => {
+        RecordFormat::Python => Ok(AttributeValue::S(text.to_owned())),
+        RecordFormat::TypeScript => {
             let json = Json::parse(text).map_err(|error| StoreError {
                 refused_result: true,
                 ..invalid(error.to_string())
@@ -207,7 +209,7 @@ mod tests {
     #[test]
     fn a_native_value_is_read_as_it_was_written() {
         let text = r#"{"a":[1,2.50,"x",null,true],"b":{},"n":12345678901234567890123}"#;
-        let value = result(Format::TypeScript, text).unwrap();
+        let value = result(RecordFormat::TypeScript, text).unwrap();
         assert_eq!(json(&value).unwrap().get(), text);
     }
 

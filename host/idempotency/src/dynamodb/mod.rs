@@ -6,31 +6,27 @@ mod error;
 mod item;
 mod table;
 
-use std::collections::HashMap;
-
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::types::{
-    AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure as Returned,
-};
+use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure as Returned};
+use backstop_core::idempotency::RecordFormat;
 
 pub use attributes::Attributes;
 pub use table::TableError;
 
-use crate::format::Format;
 use crate::store::{Claim, Claimed, Completion, Renewal, Store, StoreError};
 use condition::{Condition, IN_PROGRESS};
-use error::{Refusal, refusal};
+use error::refusal;
 
 /// Records in a table of DynamoDB.
 ///
 /// ```no_run
-/// use backstop_idempotency::{DynamoStore, Format, Idempotency};
+/// use backstop_idempotency::{DynamoStore, Idempotency, RecordFormat};
 ///
 /// # async fn example(config: &aws_sdk_dynamodb::Config) -> Result<(), Box<dyn std::error::Error>> {
 /// let client = aws_sdk_dynamodb::Client::from_conf(config.clone());
-/// let store = DynamoStore::new(client, "idempotency").format(Format::TypeScript);
+/// let store = DynamoStore::new(client, "idempotency").format(RecordFormat::TypeScript);
 /// store.check().await?;
 /// let idempotency = Idempotency::builder(store, "payments").build()?;
 /// # Ok(())
@@ -43,7 +39,7 @@ pub struct DynamoStore {
     client: Client,
     table: String,
     attributes: Attributes,
-    format: Format,
+    format: RecordFormat,
     retries: Option<RetryConfig>,
 }
 
@@ -54,14 +50,14 @@ impl DynamoStore {
             client,
             table: table.into(),
             attributes: Attributes::default(),
-            format: Format::default(),
+            format: RecordFormat::default(),
             retries: Some(RetryConfig::disabled()),
         }
     }
 
     /// Whose records these are.
     #[must_use]
-    pub fn format(self, format: Format) -> Self {
+    pub fn format(self, format: RecordFormat) -> Self {
         Self { format, ..self }
     }
 
@@ -85,10 +81,6 @@ impl DynamoStore {
         &self.table
     }
 
-    fn key(&self, key: &str) -> HashMap<String, AttributeValue> {
-        self.attributes.key(key)
-    }
-
     /// What the client's configuration is for one request.
     fn overrides(&self) -> aws_sdk_dynamodb::config::Builder {
         let mut overrides = aws_sdk_dynamodb::config::Builder::default();
@@ -99,7 +91,7 @@ impl DynamoStore {
 
 #[async_trait]
 impl Store for DynamoStore {
-    fn format(&self) -> Format {
+    fn format(&self) -> RecordFormat {
         self.format
     }
 
@@ -123,8 +115,8 @@ impl Store for DynamoStore {
         let taken_over =
             before.is_some_and(|item| self.attributes.is_of_another(item, claim.owner));
         match refusal(answer)? {
-            Refusal::None => Ok(Claimed::Yes { taken_over }),
-            Refusal::Condition(item) => {
+            None => Ok(Claimed::Yes { taken_over }),
+            Some(item) => {
                 let record = self.attributes.record(self.format, &item)?;
                 Ok(Claimed::No(record))
             }
@@ -137,7 +129,7 @@ impl Store for DynamoStore {
             .client
             .update_item()
             .table_name(&self.table)
-            .set_key(Some(self.key(renewal.key)))
+            .set_key(Some(self.attributes.key(renewal.key)))
             .update_expression("SET #lease = :lease, #expires = :expires")
             .condition_expression(condition.text)
             .set_expression_attribute_names(Some(condition.names))
@@ -148,9 +140,9 @@ impl Store for DynamoStore {
             .send()
             .await;
         match refusal(answer)? {
-            Refusal::None => Ok(true),
+            None => Ok(true),
             // A lease that is longer already is ours all the same.
-            Refusal::Condition(item) => Ok(self.attributes.is(&item, renewal.owner, IN_PROGRESS)),
+            Some(item) => Ok(self.attributes.is(&item, renewal.owner, IN_PROGRESS)),
         }
     }
 
@@ -164,7 +156,7 @@ impl Store for DynamoStore {
             .client
             .update_item()
             .table_name(&self.table)
-            .set_key(Some(self.key(completion.key)))
+            .set_key(Some(self.attributes.key(completion.key)))
             .update_expression("SET #status = :status, #expires = :expires, #data = :data")
             .condition_expression(condition.text)
             .set_expression_attribute_names(Some(condition.names))
@@ -174,7 +166,7 @@ impl Store for DynamoStore {
             .send()
             .await;
         let refused = refusal(answer).map_err(|error| error::of_result(error, completion))?;
-        Ok(matches!(refused, Refusal::None))
+        Ok(refused.is_none())
     }
 
     async fn release(&self, key: &str, owner: &str) -> Result<(), StoreError> {
@@ -183,7 +175,7 @@ impl Store for DynamoStore {
             .client
             .delete_item()
             .table_name(&self.table)
-            .set_key(Some(self.key(key)))
+            .set_key(Some(self.attributes.key(key)))
             .condition_expression(condition.text)
             .set_expression_attribute_names(Some(condition.names))
             .set_expression_attribute_values(Some(condition.values))

@@ -3,24 +3,20 @@
 use std::fmt::Write;
 
 use super::number;
+use super::style::Style;
 use crate::json::Json;
 
-/// How `json.dumps` is called.
-#[derive(Clone, Copy)]
-struct Style {
-    comma: &'static str,
-    colon: &'static str,
-    is_sorted: bool,
-}
+const SORTED: Style = Style {
+    comma: ", ",
+    colon: ": ",
+    order: sorted,
+    number: number::python,
+    string: quoted,
+};
 
 /// `json.dumps(value, sort_keys=True)`, of which Powertools takes the hash: fields are sorted by code point.
 pub(super) fn text(value: &Json) -> String {
-    let style = Style {
-        comma: ", ",
-        colon: ": ",
-        is_sorted: true,
-    };
-    written(value, style)
+    SORTED.text(value)
 }
 
 /// `json.dumps(value, separators=(",", ":"))`, the `to_string` of JMESPath.
@@ -29,56 +25,20 @@ pub(crate) fn compact(value: &Json) -> String {
     let style = Style {
         comma: ",",
         colon: ":",
-        is_sorted: false,
+        order: |fields| fields.iter().collect(),
+        ..SORTED
     };
-    written(value, style)
+    style.text(value)
 }
 
-fn written(value: &Json, style: Style) -> String {
-    let mut text = String::new();
-    write(value, style, &mut text);
-    text
+fn sorted(fields: &[(String, Json)]) -> Vec<&(String, Json)> {
+    let mut fields: Vec<_> = fields.iter().collect();
+    fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+    fields
 }
 
-fn write(value: &Json, style: Style, text: &mut String) {
-    match value {
-        Json::Null => text.push_str("null"),
-        Json::Bool(true) => text.push_str("true"),
-        Json::Bool(false) => text.push_str("false"),
-        Json::Number(written) => text.push_str(&number::python(written)),
-        Json::String(string) => write_string(string, text),
-        Json::Array(values) => {
-            text.push('[');
-            for (place, value) in values.iter().enumerate() {
-                separate(place, style, text);
-                write(value, style, text);
-            }
-            text.push(']');
-        }
-        Json::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            if style.is_sorted {
-                fields.sort_by(|(a, _), (b, _)| a.cmp(b));
-            }
-            text.push('{');
-            for (place, (name, value)) in fields.into_iter().enumerate() {
-                separate(place, style, text);
-                write_string(name, text);
-                text.push_str(style.colon);
-                write(value, style, text);
-            }
-            text.push('}');
-        }
-    }
-}
-
-fn separate(place: usize, style: Style, text: &mut String) {
-    if place > 0 {
-        text.push_str(style.comma);
-    }
-}
-
-fn write_string(string: &str, text: &mut String) {
+fn quoted(string: &str) -> String {
+    let mut text = String::with_capacity(string.len() + 2);
     text.push('"');
     for character in string.chars() {
         match character {
@@ -99,6 +59,7 @@ fn write_string(string: &str, text: &mut String) {
         }
     }
     text.push('"');
+    text
 }
 
 #[cfg(test)]

@@ -1,57 +1,33 @@
 //! JSON as JavaScript's `JSON.stringify` writes it.
 
-use std::borrow::Cow;
-
 use super::number;
+use super::style::Style;
 use crate::json::Json;
 
 /// The largest name that JavaScript takes for the index of an array. Such fields come first in every object, by number.
 const LARGEST_INDEX: u32 = u32::MAX - 1;
 
-/// The fields of an object in an order.
-type Order = fn(&[(String, Json)]) -> Vec<&(String, Json)>;
+const SORTED: Style = Style {
+    comma: ",",
+    colon: ":",
+    order: sorted,
+    number: number::javascript,
+    string: |string| serde_json::to_string(string).unwrap_or_else(|_| "\"\"".to_owned()),
+};
 
 /// `JSON.stringify(deepSort(value))`, of which Powertools takes the hash: fields are sorted without regard to case.
 pub(super) fn text(value: &Json) -> String {
-    let mut text = String::new();
-    write(value, sorted, &mut text);
-    text
+    SORTED.text(value)
 }
 
 /// `JSON.stringify(value)`, the `to_string` of JMESPath.
 #[cfg(feature = "jmespath")]
 pub(crate) fn plain(value: &Json) -> String {
-    let mut text = String::new();
-    write(value, in_order, &mut text);
-    text
-}
-
-fn write(value: &Json, order: Order, text: &mut String) {
-    match value {
-        Json::Null => text.push_str("null"),
-        Json::Bool(true) => text.push_str("true"),
-        Json::Bool(false) => text.push_str("false"),
-        Json::Number(written) => text.push_str(&number::javascript(written)),
-        Json::String(string) => write_string(string, text),
-        Json::Array(values) => {
-            text.push('[');
-            for (place, value) in values.iter().enumerate() {
-                separate(place, text);
-                write(value, order, text);
-            }
-            text.push(']');
-        }
-        Json::Object(fields) => {
-            text.push('{');
-            for (place, (name, value)) in order(fields).into_iter().enumerate() {
-                separate(place, text);
-                write_string(name, text);
-                text.push(':');
-                write(value, order, text);
-            }
-            text.push('}');
-        }
-    }
+    let style = Style {
+        order: in_order,
+        ..SORTED
+    };
+    style.text(value)
 }
 
 /// The fields in the order of `deepSort`. Names that differ in case only stay in the order of the event, as there.
@@ -77,18 +53,6 @@ pub(crate) fn in_order(fields: &[(String, Json)]) -> Vec<&(String, Json)> {
 fn index(name: &str) -> Option<u32> {
     let index: u32 = name.parse().ok()?;
     (index <= LARGEST_INDEX && index.to_string() == name).then_some(index)
-}
-
-fn separate(place: usize, text: &mut String) {
-    if place > 0 {
-        text.push(',');
-    }
-}
-
-/// serde_json escapes what JavaScript escapes.
-fn write_string(string: &str, text: &mut String) {
-    let written = serde_json::to_string(string).map_or(Cow::Borrowed("\"\""), Cow::Owned);
-    text.push_str(&written);
 }
 
 #[cfg(test)]

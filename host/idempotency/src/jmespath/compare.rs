@@ -3,23 +3,23 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use backstop_core::idempotency::RecordFormat;
+
 use super::numbers;
-use crate::format::Format;
 use crate::json::Json;
 
 /// `==` of the expression.
-pub(super) fn are_equal(format: Format, left: &Json, right: &Json) -> bool {
-    match (format, left, right) {
-        // Only at the top, 0 and 1 are not `false` and `true` in Python.
-        (Format::Python, Json::Bool(_), Json::Number(_))
-        | (Format::Python, Json::Number(_), Json::Bool(_)) => false,
-        (Format::Python, ..) => are_the_same(format, left, right),
-        (Format::TypeScript, ..) => are_the_same(format, left, right),
-    }
+pub(super) fn are_equal(format: RecordFormat, left: &Json, right: &Json) -> bool {
+    // Only at the top, 0 and 1 are not `false` and `true` in Python.
+    let is_mixed = matches!(
+        (left, right),
+        (Json::Bool(_), Json::Number(_)) | (Json::Number(_), Json::Bool(_))
+    );
+    !is_mixed && are_the_same(format, left, right)
 }
 
 /// `==` of Python, in which `True` is 1; a comparison field by field in TypeScript.
-pub(super) fn are_the_same(format: Format, left: &Json, right: &Json) -> bool {
+pub(super) fn are_the_same(format: RecordFormat, left: &Json, right: &Json) -> bool {
     let is = |left: &Json, right: &Json| are_the_same(format, left, right);
     match (left, right) {
         (Json::Null, Json::Null) => true,
@@ -29,7 +29,7 @@ pub(super) fn are_the_same(format: Format, left: &Json, right: &Json) -> bool {
         }
         (Json::Bool(truth), Json::Number(number)) | (Json::Number(number), Json::Bool(truth)) => {
             let truth = if *truth { "1" } else { "0" };
-            format == Format::Python
+            format == RecordFormat::Python
                 && numbers::compare(format, number, truth) == Some(Ordering::Equal)
         }
         (Json::String(left), Json::String(right)) => left == right,
@@ -49,7 +49,7 @@ pub(super) fn are_the_same(format: Format, left: &Json, right: &Json) -> bool {
 
 /// The order of two values for `<` and the like: `None` if the library compares no such values, `Some(None)` if neither is less.
 pub(super) fn ordered(
-    format: Format,
+    format: RecordFormat,
     left: &Json,
     right: &Json,
 ) -> Result<Option<Option<Ordering>>, String> {
@@ -57,11 +57,11 @@ pub(super) fn ordered(
         (_, Json::Number(left), Json::Number(right)) => {
             Ok(Some(numbers::compare(format, left, right)))
         }
-        (Format::Python, Json::String(left), Json::String(right)) => {
+        (RecordFormat::Python, Json::String(left), Json::String(right)) => {
             Ok(Some(Some(left.cmp(right))))
         }
-        (Format::Python, Json::String(_), Json::Number(_))
-        | (Format::Python, Json::Number(_), Json::String(_)) => {
+        (RecordFormat::Python, Json::String(_), Json::Number(_))
+        | (RecordFormat::Python, Json::Number(_), Json::String(_)) => {
             Err("a number and a string have no order".to_owned())
         }
         _ => Ok(None),
@@ -69,21 +69,29 @@ pub(super) fn ordered(
 }
 
 /// The order of two numbers or two strings: by code point in Python, by UTF-16 in JavaScript.
-pub(super) fn by_value(format: Format, left: &Json, right: &Json) -> Result<Ordering, String> {
+pub(super) fn by_value(
+    format: RecordFormat,
+    left: &Json,
+    right: &Json,
+) -> Result<Ordering, String> {
     match (left, right) {
         (Json::Number(left), Json::Number(right)) => numbers::compare(format, left, right)
             .ok_or_else(|| "what is not a number has no order".to_owned()),
         (Json::String(left), Json::String(right)) => Ok(match format {
-            Format::Python => left.cmp(right),
-            Format::TypeScript => left.encode_utf16().cmp(right.encode_utf16()),
+            RecordFormat::Python => left.cmp(right),
+            RecordFormat::TypeScript => left.encode_utf16().cmp(right.encode_utf16()),
         }),
         _ => Err("expected numbers only or strings only".to_owned()),
     }
 }
 
 /// As [`by_value`], for the `sort` of TypeScript: it orders strings by the rules of a locale, which are known here for digits and small letters of ASCII.
-pub(super) fn by_locale(format: Format, left: &Json, right: &Json) -> Result<Ordering, String> {
-    if format == Format::TypeScript
+pub(super) fn by_locale(
+    format: RecordFormat,
+    left: &Json,
+    right: &Json,
+) -> Result<Ordering, String> {
+    if format == RecordFormat::TypeScript
         && let (Json::String(left), Json::String(right)) = (left, right)
     {
         let is_plain = |text: &str| {

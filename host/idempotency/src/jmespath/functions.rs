@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use backstop_core::idempotency::RecordFormat;
 use jmespath::ast::Ast;
 
-use super::fields::Fields;
 use super::interpreter::{Interpreter, is_truthy};
 use super::{compare, encoded, numbers};
-use crate::format::{Format, python, typescript};
-use crate::json::Json;
+use crate::format::{python, typescript};
+use crate::json::{Fields, Json};
 
 /// An argument of a function.
 pub(super) enum Argument<'a, 'v> {
@@ -123,21 +123,18 @@ impl Function {
             }
             Self::Max => first_of(format, first.array()?, Ordering::Greater)?,
             Self::Min => first_of(format, first.array()?, Ordering::Less)?,
-            Self::MaxBy => {
-                let keyed = first.keyed(of)?;
-                first_by(format, keyed, Ordering::Greater)?
-            }
-            Self::MinBy => {
-                let keyed = first.keyed(of)?;
-                first_by(format, keyed, Ordering::Less)?
-            }
+            Self::MaxBy => first_by(format, first.keyed(of)?, Ordering::Greater)?,
+            Self::MinBy => first_by(format, first.keyed(of)?, Ordering::Less)?,
             Self::Merge => {
                 let mut merged = Fields::default();
-                merged.put_all(first.object()?);
-                while !first.is_empty() {
-                    merged.put_all(first.object()?);
+                loop {
+                    for (name, value) in first.object()? {
+                        merged.put(name, value);
+                    }
+                    if first.is_empty() {
+                        break merged.into_object();
+                    }
                 }
-                merged.into_object()
             }
             Self::NotNull => {
                 let mut found = first.value()?;
@@ -154,17 +151,11 @@ impl Function {
             Self::ParseJson => Json::parse(&first.string()?).map_err(|error| error.to_string())?,
             Self::Reverse => reversed(format, first.value()?)?,
             Self::Sort => sorted(format, first.array()?)?,
-            Self::SortBy => {
-                let keyed = first.keyed(of)?;
-                sorted_by(keyed, |a, b| compare::by_value(format, a, b))?
-            }
-            Self::ToArray => {
-                let value = first.value()?;
-                match type_of(&value) {
-                    "array" => value,
-                    _ => Json::Array(vec![value]),
-                }
-            }
+            Self::SortBy => sorted_by(first.keyed(of)?, |a, b| compare::by_value(format, a, b))?,
+            Self::ToArray => match first.value()? {
+                array @ Json::Array(_) => array,
+                other => Json::Array(vec![other]),
+            },
             Self::ToNumber => match first.value()? {
                 Json::Number(written) => Json::Number(written),
                 Json::String(text) => numbers::of_text(format, &text)?.map_or(Json::Null, number),
@@ -172,8 +163,8 @@ impl Function {
             },
             Self::ToString => match (format, first.value()?) {
                 (_, Json::String(text)) => Json::String(text),
-                (Format::Python, other) => Json::String(python::compact(&other)),
-                (Format::TypeScript, other) => Json::String(typescript::plain(&other)),
+                (RecordFormat::Python, other) => Json::String(python::compact(&other)),
+                (RecordFormat::TypeScript, other) => Json::String(typescript::plain(&other)),
             },
             Self::Type => Json::String(type_of(&first.value()?).to_owned()),
         };
@@ -210,11 +201,10 @@ impl<'a> Arguments<'a, '_> {
     }
 
     fn number(&mut self) -> Result<String, String> {
-        let value = self.value()?;
-        let Json::Number(written) = value else {
-            return Err(expected("a number", type_of(&value)));
-        };
-        Ok(written)
+        match self.value()? {
+            Json::Number(written) => Ok(written),
+            other => Err(expected("a number", type_of(&other))),
+        }
     }
 
     fn string(&mut self) -> Result<String, String> {
@@ -222,19 +212,17 @@ impl<'a> Arguments<'a, '_> {
     }
 
     fn array(&mut self) -> Result<Vec<Json>, String> {
-        let value = self.value()?;
-        let Json::Array(values) = value else {
-            return Err(expected("an array", type_of(&value)));
-        };
-        Ok(values)
+        match self.value()? {
+            Json::Array(values) => Ok(values),
+            other => Err(expected("an array", type_of(&other))),
+        }
     }
 
     fn object(&mut self) -> Result<Vec<(String, Json)>, String> {
-        let value = self.value()?;
-        let Json::Object(fields) = value else {
-            return Err(expected("an object", type_of(&value)));
-        };
-        Ok(fields)
+        match self.value()? {
+            Json::Object(fields) => Ok(fields),
+            other => Err(expected("an object", type_of(&other))),
+        }
     }
 
     /// The elements of an array, each with what an expression finds in it: numbers only, or strings only.
@@ -288,7 +276,7 @@ fn all_numbers(values: &[Json]) -> Result<Vec<&str>, String> {
 }
 
 /// Powertools for TypeScript writes `found || null`, which has 0, `false` and empty text as `null`.
-fn or_null(format: Format, found: Json) -> Json {
+fn or_null(format: RecordFormat, found: Json) -> Json {
     let is_false = match &found {
         Json::Number(written) => written
             .parse::<f64>()
@@ -296,17 +284,19 @@ fn or_null(format: Format, found: Json) -> Json {
         Json::Bool(_) | Json::String(_) => !is_truthy(&found),
         Json::Null | Json::Array(_) | Json::Object(_) => false,
     };
-    if format == Format::TypeScript && is_false {
+    if format == RecordFormat::TypeScript && is_false {
         return Json::Null;
     }
     found
 }
 
-fn contains(format: Format, subject: &Json, searched: &Json) -> Result<bool, String> {
+fn contains(format: RecordFormat, subject: &Json, searched: &Json) -> Result<bool, String> {
     match (subject, searched) {
         (Json::String(text), Json::String(part)) => Ok(text.contains(part)),
         (Json::String(_), other) => Err(expected("a string", type_of(other))),
-        (Json::Array(_), Json::Array(_) | Json::Object(_)) if format == Format::TypeScript => {
+        (Json::Array(_), Json::Array(_) | Json::Object(_))
+            if format == RecordFormat::TypeScript =>
+        {
             Err("Powertools for TypeScript finds no arrays and objects that are equal".to_owned())
         }
         (Json::Array(values), _) => {
@@ -317,10 +307,10 @@ fn contains(format: Format, subject: &Json, searched: &Json) -> Result<bool, Str
     }
 }
 
-fn length(format: Format, value: &Json) -> Found {
+fn length(format: RecordFormat, value: &Json) -> Found {
     let length = match (format, value) {
-        (Format::Python, Json::String(text)) => text.chars().count(),
-        (Format::TypeScript, Json::String(text)) => text.encode_utf16().count(),
+        (RecordFormat::Python, Json::String(text)) => text.chars().count(),
+        (RecordFormat::TypeScript, Json::String(text)) => text.encode_utf16().count(),
         (_, Json::Array(values)) => values.len(),
         (_, Json::Object(fields)) => fields.len(),
         (_, other) => return Err(expected("a string, an array or an object", type_of(other))),
@@ -328,7 +318,7 @@ fn length(format: Format, value: &Json) -> Found {
     Ok(Json::Number(length.to_string()))
 }
 
-fn reversed(format: Format, value: Json) -> Found {
+fn reversed(format: RecordFormat, value: Json) -> Found {
     if let Json::Array(mut values) = value {
         values.reverse();
         return Ok(Json::Array(values));
@@ -336,19 +326,19 @@ fn reversed(format: Format, value: Json) -> Found {
     let Json::String(text) = value else {
         return Err(expected("an array or a string", type_of(&value)));
     };
-    if format == Format::TypeScript && text.chars().any(|it| it > '\u{ffff}') {
+    if format == RecordFormat::TypeScript && text.chars().any(|it| it > '\u{ffff}') {
         return Err("Powertools for TypeScript splits characters beyond U+FFFF".to_owned());
     }
     Ok(Json::String(text.chars().rev().collect()))
 }
 
 /// The first of the greatest or of the least. `null` without elements.
-fn first_of(format: Format, array: Vec<Json>, wanted: Ordering) -> Found {
+fn first_of(format: RecordFormat, array: Vec<Json>, wanted: Ordering) -> Found {
     let keyed = array.into_iter().map(|it| (it.clone(), it)).collect();
     first_by(format, keyed, wanted)
 }
 
-fn first_by(format: Format, keyed: Vec<(Json, Json)>, wanted: Ordering) -> Found {
+fn first_by(format: RecordFormat, keyed: Vec<(Json, Json)>, wanted: Ordering) -> Found {
     let mut found: Option<(Json, Json)> = None;
     for (key, element) in keyed {
         // The only element has to be of a kind that has an order, too.
@@ -361,7 +351,7 @@ fn first_by(format: Format, keyed: Vec<(Json, Json)>, wanted: Ordering) -> Found
     Ok(found.map_or(Json::Null, |it| it.1))
 }
 
-fn sorted(format: Format, array: Vec<Json>) -> Found {
+fn sorted(format: RecordFormat, array: Vec<Json>) -> Found {
     let keyed = array.into_iter().map(|it| (it.clone(), it)).collect();
     sorted_by(keyed, |a, b| compare::by_locale(format, a, b))
 }
@@ -372,9 +362,9 @@ fn sorted_by(
     compare: impl Fn(&Json, &Json) -> Result<Ordering, String>,
 ) -> Found {
     if let Some((first, _)) = keyed.first() {
-        keyed
-            .iter()
-            .try_for_each(|(key, _)| compare(key, first).map(|_| ()))?;
+        for (key, _) in &keyed {
+            compare(key, first)?;
+        }
     }
     keyed.sort_by(|(a, _), (b, _)| compare(a, b).unwrap_or(Ordering::Equal));
     Ok(Json::Array(keyed.into_iter().map(|it| it.1).collect()))

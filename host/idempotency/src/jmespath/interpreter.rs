@@ -4,20 +4,20 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use backstop_core::idempotency::RecordFormat;
 use jmespath::ast::{Ast, Comparator};
 
 use super::compare;
-use super::fields::Fields;
 use super::functions::{Argument, Function};
-use crate::format::{Format, typescript};
-use crate::json::Json;
+use crate::format::typescript;
+use crate::json::{Fields, Json};
 
 type Found<'v> = Result<Cow<'v, Json>, String>;
 
 /// Evaluates as the library of this format does.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interpreter<'e> {
-    pub(super) format: Format,
+    pub(super) format: RecordFormat,
     pub(super) literals: &'e HashMap<usize, Json>,
 }
 
@@ -179,8 +179,8 @@ impl<'e> Interpreter<'e> {
         fields: &'f [(String, Json)],
     ) -> impl Iterator<Item = &'f (String, Json)> {
         match self.format {
-            Format::Python => fields.iter().collect::<Vec<_>>(),
-            Format::TypeScript => typescript::in_order(fields),
+            RecordFormat::Python => fields.iter().collect::<Vec<_>>(),
+            RecordFormat::TypeScript => typescript::in_order(fields),
         }
         .into_iter()
     }

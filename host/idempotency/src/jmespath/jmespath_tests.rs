@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 
 use super::*;
 
-fn found(format: Format, expression: &str, event: &str) -> Result<Json, String> {
+fn found(format: RecordFormat, expression: &str, event: &str) -> Result<Json, String> {
     let event = Json::parse(event).unwrap();
     Expression::compile(expression)
         .unwrap()
@@ -15,7 +15,7 @@ fn found(format: Format, expression: &str, event: &str) -> Result<Json, String> 
 }
 
 fn find(expression: &str, event: &str) -> Result<Json, String> {
-    found(Format::Python, expression, event)
+    found(RecordFormat::Python, expression, event)
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn each_library_has_its_own_numbers_and_text() {
         ("max_by([a, {\"9\": `1e3`}], &\"9\").\"9\"", "1e3", "1e3"),
     ] {
         for (format, expected) in [
-            (Format::Python, in_python),
-            (Format::TypeScript, in_typescript),
+            (RecordFormat::Python, in_python),
+            (RecordFormat::TypeScript, in_typescript),
         ] {
             let found = found(format, expression, event);
             let found = found.unwrap_or_else(|error| panic!("{expression}: {error}"));
@@ -94,8 +94,8 @@ fn each_library_has_its_own_numbers_and_text() {
             let is_same = match (&found, &expected) {
                 // Another way to write the same number.
                 (Json::Number(_), Json::Number(_)) => {
-                    format.hash(crate::HashFunction::Md5, &found)
-                        == format.hash(crate::HashFunction::Md5, &expected)
+                    crate::HashFunction::Md5.hash(format, &found)
+                        == crate::HashFunction::Md5.hash(format, &expected)
                 }
                 _ => found == expected,
             };
@@ -109,13 +109,13 @@ fn what_a_library_does_by_its_locale_or_by_halves_of_characters_is_an_error() {
     for expression in ["sort(@)", "reverse([0])", "contains(@, [0:1])"] {
         let event = r#"["😀", "A"]"#;
         assert!(
-            found(Format::Python, expression, event).is_ok(),
+            found(RecordFormat::Python, expression, event).is_ok(),
             "{expression}"
         );
-        let error = found(Format::TypeScript, expression, event).unwrap_err();
+        let error = found(RecordFormat::TypeScript, expression, event).unwrap_err();
         assert!(error.to_string().contains("TypeScript"), "{error}");
     }
-    let sorted = found(Format::TypeScript, "sort(@)", r#"["b", "a1"]"#);
+    let sorted = found(RecordFormat::TypeScript, "sort(@)", r#"["b", "a1"]"#);
     assert_eq!(sorted.unwrap(), Json::parse(r#"["a1", "b"]"#).unwrap());
 }
 

@@ -4,17 +4,16 @@
 
 mod compare;
 mod encoded;
-mod fields;
 mod functions;
 mod interpreter;
 mod numbers;
 
 use std::collections::HashMap;
 
+use backstop_core::idempotency::RecordFormat;
 use jmespath::Variable;
 use jmespath::ast::Ast;
 
-use crate::format::Format;
 use crate::json::Json;
 use functions::Function;
 use interpreter::Interpreter;
@@ -36,7 +35,7 @@ impl Expression {
         Ok(Self { ast, literals })
     }
 
-    pub(crate) fn find(&self, format: Format, event: &Json) -> Result<Json, String> {
+    pub(crate) fn find(&self, format: RecordFormat, event: &Json) -> Result<Json, String> {
         let interpreter = Interpreter {
             format,
             literals: &self.literals,

@@ -2,24 +2,25 @@
 
 use std::cmp::Ordering;
 
-use crate::format::Format;
+use backstop_core::idempotency::RecordFormat;
+
 use crate::format::number::{double, is_integer, javascript_number, python_float};
 
 /// The integers from which on not every integer is a double.
 const EXACT: u128 = 1 << 53;
 
-fn written(format: Format, number: f64) -> String {
+fn written(format: RecordFormat, number: f64) -> String {
     match format {
-        Format::Python => python_float(number),
-        Format::TypeScript => javascript_number(number),
+        RecordFormat::Python => python_float(number),
+        RecordFormat::TypeScript => javascript_number(number),
     }
 }
 
-fn is_python_integer(format: Format, number: &str) -> bool {
-    format == Format::Python && is_integer(number)
+fn is_python_integer(format: RecordFormat, number: &str) -> bool {
+    format == RecordFormat::Python && is_integer(number)
 }
 
-pub(super) fn abs(format: Format, number: &str) -> String {
+pub(super) fn abs(format: RecordFormat, number: &str) -> String {
     if is_python_integer(format, number) {
         number.trim_start_matches('-').to_owned()
     } else {
@@ -28,20 +29,24 @@ pub(super) fn abs(format: Format, number: &str) -> String {
 }
 
 /// `ceil` or `floor`, which are integers in Python.
-pub(super) fn round(format: Format, number: &str, round: fn(f64) -> f64) -> Result<String, String> {
+pub(super) fn round(
+    format: RecordFormat,
+    number: &str,
+    round: fn(f64) -> f64,
+) -> Result<String, String> {
     if is_python_integer(format, number) {
         return Ok(number.to_owned());
     }
     let rounded = round(double(number));
     match format {
-        Format::TypeScript => Ok(javascript_number(rounded)),
-        Format::Python if !rounded.is_finite() => Err(format!("{number} is no integer")),
+        RecordFormat::TypeScript => Ok(javascript_number(rounded)),
+        RecordFormat::Python if !rounded.is_finite() => Err(format!("{number} is no integer")),
         // All digits of the double; an integer has no -0.
-        Format::Python => Ok(format!("{:.0}", rounded + 0.0)),
+        RecordFormat::Python => Ok(format!("{:.0}", rounded + 0.0)),
     }
 }
 
-pub(super) fn sum(format: Format, numbers: &[&str]) -> Result<String, String> {
+pub(super) fn sum(format: RecordFormat, numbers: &[&str]) -> Result<String, String> {
     let mut integer = Some(0_i128);
     let mut float = 0.0;
     for number in numbers {
@@ -58,9 +63,9 @@ pub(super) fn sum(format: Format, numbers: &[&str]) -> Result<String, String> {
         }
     }
     Ok(match (format, integer) {
-        (Format::Python, Some(sum)) => sum.to_string(),
-        (Format::Python, None) => python_float(float),
-        (Format::TypeScript, _) => javascript_number(float),
+        (RecordFormat::Python, Some(sum)) => sum.to_string(),
+        (RecordFormat::Python, None) => python_float(float),
+        (RecordFormat::TypeScript, _) => javascript_number(float),
     })
 }
 
@@ -71,7 +76,7 @@ fn add(sum: i128, number: &str) -> Result<i128, String> {
 }
 
 /// `None` without numbers.
-pub(super) fn average(format: Format, numbers: &[&str]) -> Result<Option<String>, String> {
+pub(super) fn average(format: RecordFormat, numbers: &[&str]) -> Result<Option<String>, String> {
     let count = u32::try_from(numbers.len()).map_err(|error| error.to_string())?;
     if count == 0 {
         return Ok(None);
@@ -100,11 +105,9 @@ fn divided(sum: i128, count: u32) -> f64 {
 }
 
 /// The order of two numbers. `None` if one of them is none.
-pub(super) fn compare(format: Format, left: &str, right: &str) -> Option<Ordering> {
-    match (
-        is_python_integer(format, left),
-        is_python_integer(format, right),
-    ) {
+pub(super) fn compare(format: RecordFormat, left: &str, right: &str) -> Option<Ordering> {
+    let is_integer = |number| is_python_integer(format, number);
+    match (is_integer(left), is_integer(right)) {
         (true, true) => Some(compare_integers(left, right)),
         (false, false) => double(left).partial_cmp(&double(right)),
         (true, false) => compare_with_float(left, double(right)),
@@ -141,18 +144,18 @@ fn compare_integers(left: &str, right: &str) -> Ordering {
 }
 
 /// `to_number` of a string. `None` if it says no number.
-pub(super) fn of_text(format: Format, text: &str) -> Result<Option<String>, String> {
+pub(super) fn of_text(format: RecordFormat, text: &str) -> Result<Option<String>, String> {
     let is_space = |it: char| match format {
-        Format::Python => it.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&it),
-        Format::TypeScript => it.is_whitespace() && it != '\u{85}' || it == '\u{feff}',
+        RecordFormat::Python => it.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&it),
+        RecordFormat::TypeScript => it.is_whitespace() && it != '\u{85}' || it == '\u{feff}',
     };
     let text = text.trim_matches(is_space);
     if !text.is_ascii() && text.contains(char::is_numeric) {
         return Err("digits other than 0 to 9 are not read".to_owned());
     }
     Ok(match format {
-        Format::Python => python_number(text),
-        Format::TypeScript => javascript_text(text)?.map(javascript_number),
+        RecordFormat::Python => python_number(text),
+        RecordFormat::TypeScript => javascript_text(text)?.map(javascript_number),
     })
 }
 

@@ -71,15 +71,11 @@ where
     }
 }
 
-/// The body of a response ended early, such as an object of S3: the code is that of the connection's error, `ECONNRESET` without one.
-impl Describe for aws_smithy_types::byte_stream::error::Error {
-    fn describe(&self) -> Error {
-        Error::new(network::code(self).unwrap_or("ECONNRESET"), chain(self))
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(self)
-    }
+described! {
+    /// The body of a response ended early, such as an object of S3: the code is that of the connection's error, `ECONNRESET` without one.
+    aws_smithy_types::byte_stream::error::Error => |error| {
+        Error::new(network::code(error).unwrap_or("ECONNRESET"), chain(error))
+    };
 }
 
 /// Whether the HTTP client names the error transient, as a connection that was closed before the response.

@@ -5,8 +5,9 @@ use std::fmt;
 
 use backstop_core::failure::Error;
 use backstop_core::retry_after::retry_after;
+use backstop_core::text::chain;
 
-use super::Describe;
+use super::{Describe, network};
 
 /// A response of an HTTP client, for [`success`]. hyper's and reqwest's implement it; for another client:
 ///
@@ -163,52 +164,38 @@ impl<E: StdError + 'static, R: HttpResponse + fmt::Debug> StdError for RequestEr
     }
 }
 
-/// The code is that of the connection's error; `Timeout` of hyper is `ETIMEDOUT`.
-impl Describe for ::hyper::Error {
-    fn describe(&self) -> Error {
-        let text = backstop_core::text::chain(self);
-        let code = match super::network::code(self) {
+described! {
+    /// The code is that of the connection's error; `Timeout` of hyper is `ETIMEDOUT`.
+    ::hyper::Error => |error| {
+        let code = match network::code(error) {
             Some(code) => code,
-            None if self.is_timeout() => "ETIMEDOUT",
-            // The connection ended before the response did.
-            None if self.is_incomplete_message() || self.is_closed() => "ECONNRESET",
+            None if error.is_timeout() => "ETIMEDOUT",
             None => "ECONNRESET",
         };
-        Error::new(code, text)
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(self)
-    }
-}
-
-/// The code is that of the connection's error, `HTTP 503` for a status, or what the client could not do: `Redirect`, and the permanent `Decode`, for a body that is not what was expected, and `ValidationException`, for a request that can't be built.
-#[cfg(feature = "reqwest")]
-impl Describe for ::reqwest::Error {
-    fn describe(&self) -> Error {
-        let text = backstop_core::text::chain(self);
-        if let Some(status) = self.status() {
+        Error::new(code, chain(error))
+    };
+    /// The code is that of the connection's error, `HTTP 503` for a status, or what the client could not do: `Redirect`, and the permanent `Decode`, for a body that is not what was expected, and `ValidationException`, for a request that can't be built.
+    #[cfg(feature = "reqwest")]
+    ::reqwest::Error => |error| {
+        let text = chain(error);
+        if let Some(status) = error.status() {
             let status = status.as_u16();
             return Error {
                 status: Some(status),
                 ..Error::new(format!("HTTP {status}"), text)
             };
         }
-        let code = match super::network::code(self) {
+        let code = match network::code(error) {
             Some(code) => code,
-            None if self.is_timeout() => "ETIMEDOUT",
-            None if self.is_builder() => "ValidationException",
-            None if self.is_redirect() => "Redirect",
-            None if self.is_decode() => return Error::permanent("Decode", text),
-            None if self.is_connect() => "ECONNREFUSED",
+            None if error.is_timeout() => "ETIMEDOUT",
+            None if error.is_builder() => "ValidationException",
+            None if error.is_redirect() => "Redirect",
+            None if error.is_decode() => return Error::permanent("Decode", text),
+            None if error.is_connect() => "ECONNREFUSED",
             None => "ECONNRESET",
         };
         Error::new(code, text)
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(self)
-    }
+    };
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! I/O errors and tokio's timeouts.
 
-use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
+use std::str::Utf8Error;
 use std::string::FromUtf8Error;
 
 use backstop_core::failure::Error;
@@ -10,18 +10,18 @@ use backstop_core::text::chain;
 
 use super::Describe;
 
-/// Errors of connections have the codes of Node.js (`ECONNRESET`), as in the host; others the name of their kind. What the next attempt would find again is permanent: `NotFound`, `PermissionDenied`, `InvalidData` and others.
-impl Describe for io::Error {
-    fn describe(&self) -> Error {
-        match network::lack(self) {
-            Some(code) => Error::new(code, chain(self)),
-            None => describe_kind(self.kind(), chain(self)),
-        }
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(self)
-    }
+described! {
+    /// Errors of connections have the codes of Node.js (`ECONNRESET`), as in the host; others the name of their kind. What the next attempt would find again is permanent: `NotFound`, `PermissionDenied`, `InvalidData` and others.
+    io::Error => |error| match network::lack(error) {
+        Some(code) => Error::new(code, chain(error)),
+        None => describe_kind(error.kind(), chain(error)),
+    };
+    /// Bytes that are no text: `InvalidData`, which is permanent.
+    FromUtf8Error => |error| describe_kind(ErrorKind::InvalidData, error.to_string());
+    /// Bytes that are no text: `InvalidData`, which is permanent.
+    Utf8Error => |error| describe_kind(ErrorKind::InvalidData, error.to_string());
+    /// The code is `Timeout`.
+    tokio::time::error::Elapsed => |error| Error::new("Timeout", error.to_string());
 }
 
 /// An I/O error of this kind, with this text.
@@ -51,39 +51,6 @@ pub(super) fn is_permanent(kind: ErrorKind) -> bool {
             | ErrorKind::ArgumentListTooLong
             | ErrorKind::Unsupported
     )
-}
-
-/// Bytes that are no text: `InvalidData`, which is permanent.
-impl Describe for FromUtf8Error {
-    fn describe(&self) -> Error {
-        describe_kind(ErrorKind::InvalidData, self.to_string())
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(self)
-    }
-}
-
-/// Bytes that are no text: `InvalidData`, which is permanent.
-impl Describe for std::str::Utf8Error {
-    fn describe(&self) -> Error {
-        describe_kind(ErrorKind::InvalidData, self.to_string())
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(self)
-    }
-}
-
-/// The code is `Timeout`.
-impl Describe for tokio::time::error::Elapsed {
-    fn describe(&self) -> Error {
-        Error::new("Timeout", self.to_string())
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(self)
-    }
 }
 
 #[cfg(test)]

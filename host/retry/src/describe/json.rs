@@ -1,26 +1,18 @@
 //! Values that are no JSON, or not the expected one.
 
-use std::error::Error as StdError;
-
 use backstop_core::failure::Error;
 use backstop_core::text::chain;
 use serde_json::error::Category;
 
 use super::{Describe, io};
 
-/// The code is `Decode`, which is permanent; for an error of the reader, that of the I/O error. Text that ends too early is that of a connection that was cut: `UnexpectedEof`.
-impl Describe for serde_json::Error {
-    fn describe(&self) -> Error {
-        match (self.classify(), self.io_error_kind()) {
-            (_, Some(kind)) => io::describe_kind(kind, chain(self)),
-            (Category::Eof | Category::Io, None) => Error::new("UnexpectedEof", chain(self)),
-            (Category::Syntax | Category::Data, None) => Error::permanent("Decode", chain(self)),
-        }
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(self)
-    }
+described! {
+    /// The code is `Decode`, which is permanent; for an error of the reader, that of the I/O error. Text that ends too early is that of a connection that was cut: `UnexpectedEof`.
+    serde_json::Error => |error| match (error.classify(), error.io_error_kind()) {
+        (_, Some(kind)) => io::describe_kind(kind, chain(error)),
+        (Category::Eof | Category::Io, None) => Error::new("UnexpectedEof", chain(error)),
+        (Category::Syntax | Category::Data, None) => Error::permanent("Decode", chain(error)),
+    };
 }
 
 #[cfg(test)]

@@ -1,7 +1,22 @@
 //! How an error looks to a policy: [`Describe`].
 
-#[cfg(feature = "anyhow")]
-mod anyhow;
+/// A row for each type of error that is described by a function, and is the source of the [`RetryError`](crate::RetryError) itself.
+macro_rules! described {
+    ($($(#[$about:meta])* $error:ty => $describe:expr;)+) => {$(
+        $(#[$about])*
+        impl Describe for $error {
+            fn describe(&self) -> Error {
+                let describe: fn(&Self) -> Error = $describe;
+                describe(self)
+            }
+
+            fn as_error(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(self)
+            }
+        }
+    )+};
+}
+
 #[cfg(feature = "aws")]
 mod aws;
 #[cfg(feature = "hyper")]
@@ -55,45 +70,26 @@ pub trait Describe {
     }
 }
 
-impl Describe for Error {
-    fn describe(&self) -> Error {
-        self.clone()
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(self)
-    }
+described! {
+    Error => Self::clone;
 }
 
-impl<E: Describe + ?Sized> Describe for &E {
-    fn describe(&self) -> Error {
-        (**self).describe()
-    }
+/// A pointer is described as what it points to.
+macro_rules! delegate {
+    ($($pointer:ty),+) => {$(
+        impl<E: Describe + ?Sized> Describe for $pointer {
+            fn describe(&self) -> Error {
+                (**self).describe()
+            }
 
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        (**self).as_error()
-    }
+            fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+                (**self).as_error()
+            }
+        }
+    )+};
 }
 
-impl<E: Describe + ?Sized> Describe for Box<E> {
-    fn describe(&self) -> Error {
-        (**self).describe()
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        (**self).as_error()
-    }
-}
-
-impl<E: Describe + ?Sized> Describe for std::sync::Arc<E> {
-    fn describe(&self) -> Error {
-        (**self).describe()
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        (**self).as_error()
-    }
-}
+delegate!(&E, Box<E>, std::sync::Arc<E>);
 
 impl Describe for std::convert::Infallible {
     fn describe(&self) -> Error {

@@ -39,26 +39,27 @@ pub fn describe_by_causes(error: &(dyn StdError + 'static)) -> Error {
     }
 }
 
-/// By its causes.
-impl Describe for Box<dyn StdError + Send + Sync> {
-    fn describe(&self) -> Error {
-        describe_by_causes(&**self)
-    }
+/// A row for each type of error that is described by its causes.
+macro_rules! by_causes {
+    ($($(#[$about:meta])* $error:ty;)+) => {$(
+        $(#[$about])*
+        impl Describe for $error {
+            fn describe(&self) -> Error {
+                describe_by_causes(&**self)
+            }
 
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&**self)
-    }
+            fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
+                Some(&**self)
+            }
+        }
+    )+};
 }
 
-/// By its causes.
-impl Describe for Box<dyn StdError> {
-    fn describe(&self) -> Error {
-        describe_by_causes(&**self)
-    }
-
-    fn as_error(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&**self)
-    }
+by_causes! {
+    Box<dyn StdError>;
+    Box<dyn StdError + Send + Sync>;
+    #[cfg(feature = "anyhow")]
+    anyhow::Error;
 }
 
 /// A cause that knows its code, and what else a policy sees of it.

@@ -178,15 +178,8 @@ where
             pass.succeeded(this.retrier.clock.now());
         }
         this.under_way.has_begun = false;
-        match this.failing.take() {
-            None => this.retrier.first_succeeded(),
-            Some(failing) => {
-                if let Some(reservation) = failing.remembered.reservation {
-                    reservation.succeeded();
-                }
-                this.retrier.succeeded(*this.attempts);
-            }
-        }
+        let remembered = this.failing.take().map(|failing| failing.remembered);
+        this.retrier.succeeded(remembered, *this.attempts);
     }
 
     /// The deadline came during the attempt.

@@ -2,12 +2,10 @@
 
 mod queue;
 
-use std::collections::BTreeMap;
-
 use crate::failure::{Error, Failure, Timestamp};
 use crate::queue::{Attribute, Description, MAX_ATTRIBUTES, Message, Outgoing, is_allowed};
 use crate::text::cut;
-use backstop_decider::{Decided, Evaluated};
+use backstop_decider::{Decided, DecidedFailure};
 use backstop_queue::dead_letter::{ATTRIBUTES, is_ours};
 
 pub(crate) use queue::DeadLetterQueues;
@@ -28,7 +26,7 @@ pub struct Cause<'a> {
     /// The ARN of the queue that it leaves.
     pub source: &'a str,
     /// The failure and the decision; `None` if no policy was evaluated.
-    pub decided: Evaluated<'a>,
+    pub decided: DecidedFailure<'a>,
 }
 
 impl Cause<'_> {
@@ -45,24 +43,19 @@ pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) ->
     let original =
         |name: &str, now: Attribute| message.attributes.get(name).cloned().unwrap_or(now);
     let of_decision = |value: fn(&Failure, &Decided) -> Attribute| {
-        cause
-            .decided
-            .map(|(failure, decided)| value(failure, decided))
+        let (failure, decided) = cause.decided?;
+        Some(value(failure, decided))
     };
+    let string = |value: &str| Attribute::string(text(value));
+    let first_sent = Attribute::number(cause.first_sent.0);
     let error = cause.decided.map(|(failure, _)| &failure.error);
     let values = [
-        Some(Attribute::string(text(cause.reason))),
-        Some(original(
-            "BackstopMessageId",
-            Attribute::string(text(cause.id)),
-        )),
+        Some(string(cause.reason)),
+        Some(original("BackstopMessageId", string(cause.id))),
         of_decision(|failure, _| Attribute::number(failure.attempt)),
         of_decision(|_, decided| Attribute::string(text(&decided.decision.class.to_string()))),
         of_decision(|failure, _| Attribute::string(text(&failure.error.to_string()))),
-        Some(original(
-            "BackstopFirstSent",
-            Attribute::number(cause.first_sent.0),
-        )),
+        Some(original("BackstopFirstSent", first_sent)),
         // Not of the type that is cut: a part of an ARN names nothing.
         Some(Attribute::Text {
             data_type: "String.arn".to_owned(),
@@ -73,21 +66,15 @@ pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) ->
         error.and_then(|error| Some(Attribute::number(error.retry_after?.0))),
     ];
     // The other attributes of the earlier dead letter are out of date.
-    let attributes: BTreeMap<_, _> = message
-        .attributes
-        .iter()
-        .filter(|(name, _)| !is_ours(name))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
+    let mut attributes = message.attributes.clone();
+    attributes.retain(|name, _| !is_ours(name));
+    // A FIFO queue requires a group; a standard queue uses groups for fairness.
+    let own_id = || queue.fifo.then(|| message.id.clone());
     let mut letter = Outgoing {
         body: message.body.clone(),
         attributes,
-        // A FIFO queue requires a group; a standard queue uses groups for fairness.
-        group: message
-            .group
-            .clone()
-            .or_else(|| queue.fifo.then(|| message.id.clone())),
-        deduplication_id: queue.fifo.then(|| message.id.clone()),
+        group: message.group.clone().or_else(own_id),
+        deduplication_id: own_id(),
         trace_header: message.trace_header.clone(),
         delay: None,
     };

@@ -128,16 +128,12 @@ impl Holds {
         requests: &Arc<Requests>,
     ) -> Self {
         let metrics = telemetry::Queue::named(name);
-        let HoldSettings {
-            mode,
-            keys,
-            max_age,
-        } = settings;
-        let has_keys = keys.is_some();
-        let keys = keys.unwrap_or_else(|| EnvelopeKeys::of_this_process(rand::random()));
+        let has_keys = settings.keys.is_some();
+        let own_keys = || EnvelopeKeys::of_this_process(rand::random());
+        let keys = settings.keys.unwrap_or_else(own_keys);
         Self {
-            mode: mode.of(description),
-            envelopes: Envelopes::of(description, keys, max_age),
+            mode: settings.mode.of(description),
+            envelopes: Envelopes::of(description, keys, settings.max_age),
             has_keys,
             name: short_name(queue.url()).to_owned(),
             max_message_bytes: description.max_message_bytes,

@@ -265,13 +265,10 @@ impl Memory {
 
     /// A message that was held by visibility becomes visible at another time.
     pub(super) fn set_end(&mut self, at: At, ends: i64) {
-        let Some(slot) = self.slots.get_mut(at.slot as usize) else {
-            return;
-        };
-        if slot.serial == at.serial {
+        if let Some(slot) = self.get(at) {
             self.by_end.remove(&(tenth(slot.ends), at.slot));
             self.by_end.insert((tenth(ends), at.slot));
-            (slot.ends, slot.due) = (ends, ends);
+            self.change(at, |slot| (slot.ends, slot.due) = (ends, ends));
         }
     }
 

@@ -11,8 +11,8 @@ mod packed;
 mod reconsider;
 mod records;
 mod report;
-mod retry;
 mod rules;
+mod sooner;
 mod spread;
 mod wake;
 
@@ -29,7 +29,7 @@ use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::hold;
 use crate::queue::{Description, Message, MessageEnvelope, Queue, Requests, VisibilityTimeout};
 use backstop_decider::Decider;
-use backstop_decider::{Decided, Evaluated, RememberedFailure};
+use backstop_decider::{Decided, DecidedFailure, RememberedFailure};
 use causes::Cause;
 use earlier::EarlierTimes;
 use memory::{Key, Known, Limits, Memory, New};
@@ -209,13 +209,11 @@ impl Waiting {
         message: &Message,
         since: Instant,
         timeout: VisibilityTimeout,
-        decided: Evaluated<'_>,
+        decided: DecidedFailure<'_>,
     ) {
         let key = self.key(&message.id, message.envelope.is_some(), &message.body);
-        let past = match decided {
-            Some(_) => None,
-            None => self.past(key, message),
-        };
+        let is_held_instead = decided.is_none();
+        let past = is_held_instead.then(|| self.past(key, message)).flatten();
         let why = match (decided, &past) {
             (Some((failure, decided)), _) => Why::decided(message, failure, decided),
             (None, Some(past)) => Some(Why::past(past)),
@@ -263,7 +261,7 @@ impl Waiting {
         envelope: &MessageEnvelope,
         since: Instant,
         hop: Duration,
-        decided: Evaluated<'_>,
+        decided: DecidedFailure<'_>,
     ) {
         let hop = VisibilityTimeout::rounded_up(hop).as_duration();
         let ends = self.ms(since + hop);

@@ -13,7 +13,7 @@ use super::Waiting;
 use super::earlier::EarlierTime;
 use super::memory::{Known, Slot};
 use super::packed::Packed;
-use super::retry::{Retry, sooner};
+use super::sooner::{SoonerRetry, sooner};
 use super::wake::{Refusal, Woken, id};
 use crate::decision::{Action, Decision, Hold};
 use crate::failure::{Milliseconds, Timestamp};
@@ -120,25 +120,12 @@ impl Versions {
     }
 }
 
-/// The new decisions of one request.
-struct Again {
-    retries: Vec<Retry>,
-    /// The number of the version.
-    number: u32,
-    /// All that is no retry at an earlier time.
-    result: Reconsidered,
-}
-
 impl Waiting {
     /// Decides about the waiting messages again, and makes those visible sooner for which the active version says so. Those that are sent again come when their hop ends, or later if they are not due then.
     pub async fn reconsider(self: &Arc<Self>, reconsider: &Reconsider) -> Reconsidered {
         let (this, dry_run) = (Arc::clone(self), reconsider.dry_run);
         let deciding = tokio::task::spawn_blocking(move || this.decide_again(dry_run));
-        let Again {
-            retries,
-            number,
-            mut result,
-        } = match deciding.await {
+        let (retries, number, mut result) = match deciding.await {
             Ok(decided) => decided,
             Err(panic) => {
                 tracing::error!(%panic, queue = self.name, "waiting messages could not be reconsidered");
@@ -176,7 +163,7 @@ impl Waiting {
     /// Keeps the new times of messages with an envelope until they arrive. Counts those that are sent again, and lists their times for other hosts. Returns for how many there was no room.
     fn come_at_hop(
         &self,
-        sooner: &[(&Retry, i64)],
+        sooner: &[(&SoonerRetry, i64)],
         Reconsider { dry_run, list, .. }: &Reconsider,
         result: &mut Reconsidered,
     ) -> u64 {
@@ -231,7 +218,7 @@ impl Waiting {
     }
 
     /// The new decisions that are retries at an earlier time, the number of the version, and the counts of all others.
-    fn decide_again(&self, dry_run: bool) -> Again {
+    fn decide_again(&self, dry_run: bool) -> (Vec<SoonerRetry>, u32, Reconsidered) {
         let started = Instant::now();
         let policy = self.decider.policy().current();
         let number = {
@@ -294,7 +281,7 @@ impl Waiting {
                         Ordering::Equal => result.same += 1,
                         Ordering::Greater => result.later += 1,
                         Ordering::Less => {
-                            retries.push(Retry::of(at, &slot, failed_at, delay));
+                            retries.push(SoonerRetry::of(at, &slot, failed_at, delay));
                             // Once its time is changed.
                             continue;
                         }
@@ -306,11 +293,7 @@ impl Waiting {
             }
         }
         result.not_reached += uncounted.not_reached;
-        Again {
-            retries,
-            number,
-            result,
-        }
+        (retries, number, result)
     }
 
     /// What the active version would decide about a remembered message.

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::Waiting;
-use super::causes::Cause;
 use super::due::{Due, histogram};
 use super::filter::{Filter, Matcher};
 use super::memory::{Memory, Slot};
@@ -198,18 +197,13 @@ impl Waiting {
             let slots = slots.filter(|slot| super::wake::id(&memory, slot) == id);
             slots
                 .map(|slot| {
-                    let Cause {
-                        code,
-                        class,
-                        policy,
-                    } = memory.cause(slot);
-                    let texts = (code.to_owned(), class.to_owned(), policy.to_owned());
+                    let cause = memory.cause(slot);
+                    let texts = [cause.code, cause.class, cause.policy].map(str::to_owned);
                     (slot.clone(), memory.packed(slot), texts)
                 })
                 .collect()
         };
-        let report = |(slot, bytes, texts): (Slot, Vec<u8>, (String, String, String))| {
-            let (code, class, policy) = texts;
+        let report = |(slot, bytes, [code, class, policy]): (Slot, Vec<u8>, [String; 3])| {
             let time = |at| self.timestamp(at, now);
             let packed = Packed::read(&bytes)?;
             let failure = self.failure(&bytes, slot.attempt);

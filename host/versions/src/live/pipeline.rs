@@ -50,16 +50,16 @@ pub(super) struct Pipeline<'a> {
 struct PreparedPart {
     name: String,
     file: Arc<FetchedFile>,
-    code: Code,
+    prepared: Prepared,
 }
 
-enum Code {
-    /// A component of the active version.
-    Loaded(Arc<Component>),
-    Prepared(Prepared),
-}
+impl<'a> Pipeline<'a> {
+    /// The key of the policy's state in the store.
+    pub(super) fn identity(&self) -> String {
+        let check = self.check.map_or("", |check| check.name.as_str());
+        self.spec.identity(check)
+    }
 
-impl Pipeline<'_> {
     /// Fetches the current files. `known` are those of the last fetch, if any; one that is signed too early is fetched again, since it may have been signed again. `within` is the time limit for each source outside this machine.
     pub(super) fn fetch(
         &self,
@@ -131,7 +131,7 @@ impl Pipeline<'_> {
         applicable: Applicable,
         wanted: Wanted<'_>,
     ) -> Result<Policy, PolicyError> {
-        let refusals = Refusals::of(self.catalog, self.spec, check_name(self.check), files);
+        let refusals = Refusals::of(self.catalog, self.spec.title(), &self.identity(), files);
         refusals.check(applicable)?;
         self.verify(files)?;
         let parts = self.compile(files, active, &refusals, wanted)?;
@@ -185,24 +185,24 @@ impl Pipeline<'_> {
             let name = source.to_string();
             let loaded = active.into_iter().flat_map(Policy::components);
             let mut same = loaded.filter(|it| it.digest() == file.digest && it.name() == name);
-            let code = match same.next() {
-                Some(component) => Code::Loaded(Arc::clone(component)),
-                None => Component::prepare(&self.catalog.sandbox, &file.bytes, wanted)
-                    .map(Code::Prepared)
-                    .map_err(|cause| {
-                        if let ComponentError::Compiler(cause) = &cause {
-                            refusals.remember(file.digest, cause);
-                        }
-                        PolicyError::Component {
-                            name: name.clone(),
-                            cause,
-                        }
-                    })?,
+            let prepared = match same.next() {
+                Some(component) => Ok(Prepared::Loaded(Arc::clone(component))),
+                None => Component::prepare(&self.catalog.sandbox, &file.bytes, wanted),
             };
+            let prepared = prepared.map_err(|cause| {
+                if let ComponentError::Compiler(cause) = &cause {
+                    refusals.remember(file.digest, cause);
+                }
+                PolicyError::Component {
+                    name: name.clone(),
+                    cause,
+                }
+            })?;
+            let file = Arc::clone(file);
             parts.push(PreparedPart {
                 name,
-                file: Arc::clone(file),
-                code,
+                file,
+                prepared,
             });
         }
         Ok(parts)
@@ -242,29 +242,19 @@ impl Pipeline<'_> {
         for component in policy.components() {
             component.keep_code(&self.catalog.sandbox);
         }
-        match self.check.map(|check| (check.passes)(policy)) {
-            Some(Err(cause)) => Err(PolicyError::Scenarios {
-                name: policy.title(),
-                cause,
-            }),
-            Some(Ok(())) | None => Ok(()),
-        }
+        let passed = self.check.map_or(Ok(()), |check| (check.passes)(policy));
+        passed.map_err(|cause| PolicyError::Scenarios {
+            name: policy.title(),
+            cause,
+        })
     }
 }
 
 impl PreparedPart {
     fn component(self, sandbox: &Sandbox) -> Result<Arc<Component>, PolicyError> {
-        match self.code {
-            Code::Loaded(component) => Ok(component),
-            Code::Prepared(prepared) => {
-                Component::of(sandbox, &self.name, &self.file.bytes, prepared).map_err(|cause| {
-                    PolicyError::Component {
-                        name: self.name,
-                        cause,
-                    }
-                })
-            }
-        }
+        let name = self.name;
+        Component::of(sandbox, &name, &self.file.bytes, self.prepared)
+            .map_err(|cause| PolicyError::Component { name, cause })
     }
 }
 
@@ -301,10 +291,6 @@ pub fn load(
     PolicySpec::Single(PartSpec { source, settings })
         .load(sandbox)
         .map(Arc::new)
-}
-
-pub(super) fn check_name(check: Option<&Check>) -> &str {
-    check.map_or("", |check| check.name.as_str())
 }
 
 /// The message of a panic, on one line.

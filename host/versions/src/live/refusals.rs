@@ -9,7 +9,6 @@ use sha2::{Digest, Sha256};
 use crate::catalog::Catalog;
 use crate::error::PolicyError;
 use crate::source::FetchedFile;
-use crate::spec::PolicySpec;
 use crate::store::{Mark, Store};
 
 /// Which remembered refusals prevent another try of a version.
@@ -42,16 +41,17 @@ struct Keys {
 }
 
 impl<'a> Refusals<'a> {
+    /// `identity` is what the files are checked with.
     pub(super) fn of(
         catalog: &'a Catalog,
-        spec: &PolicySpec,
-        check: &str,
+        title: String,
+        identity: &str,
         files: &[Arc<FetchedFile>],
     ) -> Self {
         Self {
             store: catalog.refusals.as_ref(),
-            title: spec.title(),
-            keys: Keys::of(catalog, spec, check, files),
+            title,
+            keys: Keys::of(catalog, identity, files),
         }
     }
 
@@ -117,7 +117,7 @@ impl<'a> Refusals<'a> {
 }
 
 impl Keys {
-    fn of(catalog: &Catalog, spec: &PolicySpec, check: &str, files: &[Arc<FetchedFile>]) -> Self {
+    fn of(catalog: &Catalog, identity: &str, files: &[Arc<FetchedFile>]) -> Self {
         let mut compiler = DefaultHasher::new();
         env!("CARGO_PKG_VERSION").hash(&mut compiler);
         catalog.sandbox.compilation().hash(&mut compiler);
@@ -125,7 +125,7 @@ impl Keys {
         for file in files {
             version.update(file.digest.as_bytes());
         }
-        version.update(spec.identity(check));
+        version.update(identity);
         version.update(compiler.finish().to_le_bytes());
         let mut keys = Self {
             version: hex::encode(version.finalize()),

@@ -85,10 +85,9 @@ impl LivePolicy {
         };
         let has_recovered = self.state.source_reachable();
         let nothing_new = || {
+            let kept = self.current().title();
             if has_recovered {
-                Reload::SourceRecovered {
-                    kept: self.current().title(),
-                }
+                Reload::SourceRecovered { kept }
             } else {
                 Reload::Unchanged
             }
@@ -141,26 +140,20 @@ impl LivePolicy {
 
     fn source_unreachable(&self, cause: PolicyError) -> Reload {
         if self.state.source_unreachable(chain(&cause)) {
-            Reload::Unchanged
-        } else {
-            Reload::SourceUnreachable {
-                kept: self.current().title(),
-                cause,
-            }
+            return Reload::Unchanged;
         }
+        let kept = self.current().title();
+        Reload::SourceUnreachable { kept, cause }
     }
 
     /// Refuses what can't be a version, such as a pipe or a file that is too large. Reported once for each reason.
     fn refuse_unread(&self, cause: PolicyError) -> Reload {
         self.state.source_reachable();
-        if self.state.refuse_unread(chain(&cause)) {
-            Reload::Refused {
-                kept: self.current().title(),
-                cause,
-            }
-        } else {
-            Reload::Unchanged
+        if !self.state.refuse_unread(chain(&cause)) {
+            return Reload::Unchanged;
         }
+        let kept = self.current().title();
+        Reload::Refused { kept, cause }
     }
 
     fn refuse(&self, version: Version, cause: PolicyError, is_retry: bool) -> Reload {
@@ -173,10 +166,8 @@ impl LivePolicy {
         if is_retry && kind == RefusalKind::Transient {
             return Reload::Unchanged;
         }
-        Reload::Refused {
-            kept: self.current().title(),
-            cause,
-        }
+        let kept = self.current().title();
+        Reload::Refused { kept, cause }
     }
 }
 

@@ -16,14 +16,16 @@ use arc_swap::ArcSwap;
 use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 use backstop_core::lock::lock;
+use backstop_core::text::chain;
 use backstop_engine::{Policy, PolicyDigest};
 
 use super::status::{Compiling, Status};
 use super::version::{
     NewestSignatures, Previous, RefusalKind, Refused, Restore, Restored, RollBackCost, Version,
-    latest, short, stored,
+    digests_of, latest, short, stored,
 };
 use crate::catalog::RollBack;
+use crate::error::PolicyError;
 use crate::health::{Break, Health};
 use crate::source::FetchedFile;
 use crate::spec::PolicySpec;
@@ -54,19 +56,6 @@ pub(super) struct StorePlace {
     pub(super) key: String,
 }
 
-/// The first version, and the state of an earlier run.
-pub(super) struct Initial {
-    pub(super) policy: Policy,
-    pub(super) files: Vec<Arc<FetchedFile>>,
-    /// Whether these are the files that the source has now, and not those of an earlier run.
-    pub(super) is_from_source: bool,
-    /// Why the source can't be read, if it can't.
-    pub(super) unreachable: Option<String>,
-    /// When its parts were signed.
-    pub(super) signed: Vec<Option<Timestamp>>,
-    pub(super) persisted: PersistedState,
-}
-
 struct Details {
     /// The files of the active version.
     files: Vec<StoredFile>,
@@ -82,23 +71,31 @@ struct Details {
     newest_signatures: Vec<Option<Timestamp>>,
 }
 
+/// The version that a policy starts with.
+pub(super) struct InitialVersion {
+    pub(super) policy: Policy,
+    pub(super) files: Vec<Arc<FetchedFile>>,
+    /// Why it is not the version of the source, if it is not.
+    pub(super) instead: Option<PolicyError>,
+}
+
 impl State {
-    pub(super) fn new(initial: Initial, limit: RollBack, place: StorePlace) -> Self {
-        let Initial {
+    /// `signed` says when the parts of the first version were signed.
+    pub(super) fn new(
+        initial: InitialVersion,
+        signed: &[Option<Timestamp>],
+        persisted: PersistedState,
+        limit: RollBack,
+        place: StorePlace,
+    ) -> Self {
+        let InitialVersion {
             policy,
             files,
-            is_from_source,
-            unreachable,
-            signed,
-            persisted,
+            instead,
         } = initial;
         let active = stored(&files);
         // The same files, even if the source has another tag for them now.
-        let is_same = persisted
-            .live
-            .iter()
-            .map(StoredFile::digest)
-            .eq(active.iter().map(StoredFile::digest));
+        let is_same = digests_of(&persisted.live) == digests_of(&active);
         let previous = match (is_same, persisted.before.is_empty()) {
             // The same version as in the earlier run, so the previous version of that run is valid.
             (true, false) => Previous::Stored(persisted.before),
@@ -114,18 +111,21 @@ impl State {
         let state = Self {
             active: ArcSwap::from_pointee(policy),
             // Files of an earlier run may differ from those that the source has now.
-            fetched: Mutex::new(if is_from_source { files } else { Vec::new() }),
+            fetched: Mutex::new(if instead.is_none() { files } else { Vec::new() }),
             rolling_back: Mutex::default(),
             details: Mutex::new(Details {
                 files: active,
                 previous,
                 refused,
-                unreachable,
+                unreachable: match &instead {
+                    Some(PolicyError::Source(why)) if why.is_unreachable() => Some(chain(why)),
+                    Some(_) | None => None,
+                },
                 active_since: now,
                 checked: now,
                 persisted: now,
                 compiling: None,
-                newest_signatures: latest(&persisted.newest_signatures, &signed),
+                newest_signatures: latest(&persisted.newest_signatures, signed),
             }),
             health: Mutex::new(Health::new(limit)),
             counts_answers: AtomicBool::new(false),
@@ -176,8 +176,7 @@ impl State {
     /// When the parts were signed, of the versions that were active.
     pub(super) fn newest_signatures(&self) -> NewestSignatures {
         let details = self.details();
-        let active = details.files.iter().map(StoredFile::digest).collect();
-        NewestSignatures::new(active, details.newest_signatures.clone())
+        NewestSignatures::of(&details.files, &details.newest_signatures)
     }
 
     /// Whether the source could not be read at the last check.

@@ -95,8 +95,12 @@ pub(super) struct NewestSignatures {
 }
 
 impl NewestSignatures {
-    pub(super) fn new(active: Vec<PolicyDigest>, times: Vec<Option<Timestamp>>) -> Self {
-        Self { active, times }
+    /// Those of a policy whose active version has these files.
+    pub(super) fn of(active: &[StoredFile], times: &[Option<Timestamp>]) -> Self {
+        Self {
+            active: digests_of(active),
+            times: times.to_vec(),
+        }
     }
 
     /// Whether the part with this index may become active, as far as its time is concerned.
@@ -149,7 +153,8 @@ impl Previous {
             Self::Loaded(policy, _) => Some(policy.title()),
             Self::Stored(files) => {
                 let parts = spec.sources().zip(files);
-                let parts = parts.map(|(source, file)| format!("{source} ({})", file.short()));
+                let parts =
+                    parts.map(|(source, file)| format!("{source} ({})", file.digest.short()));
                 Some(parts.collect::<Vec<_>>().join(" + "))
             }
         }
@@ -180,6 +185,11 @@ impl Refused {
 }
 
 pub(super) fn digests(files: &[Arc<FetchedFile>]) -> Vec<PolicyDigest> {
+    files.iter().map(|file| file.digest).collect()
+}
+
+/// The digests of stored files.
+pub(super) fn digests_of(files: &[StoredFile]) -> Vec<PolicyDigest> {
     files.iter().map(|file| file.digest).collect()
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Expected, Given, Plan, Scenario, Step};
 use crate::outcome::{Kind, Outcome, Row, Tried};
 use backstop_core::clock;
-use backstop_core::decision::{Action, Answer, Verdict};
+use backstop_core::decision::{Action, Verdict};
 use backstop_core::failure::{Failure, Milliseconds, random};
 use backstop_core::settings::Settings;
 use backstop_engine::{Evaluation, EvaluationError, Payload, Policy};
@@ -79,11 +79,7 @@ impl Evaluator {
         for number in draws(seed, numbers) {
             let failure = given.failure_with(number);
             let evaluation = self.evaluate(&failure);
-            if let Ok(Answer {
-                action: Action::Retry { delay },
-                ..
-            }) = &evaluation.answer
-            {
+            if let Some(delay) = delay(&evaluation) {
                 sum += u64::from(delay.0);
                 retries += 1;
             }
@@ -141,13 +137,7 @@ impl Evaluator {
                 what: format!("{name} {}", row.what),
                 ..row
             }));
-            let next = match &evaluation.answer {
-                Ok(Answer {
-                    action: Action::Retry { delay },
-                    ..
-                }) => Some(given.next(*delay, took)),
-                Ok(_) | Err(_) => None,
-            };
+            let next = delay(&evaluation).map(|delay| given.next(delay, took));
             let ended = answer(&evaluation);
             if !holds || (next.is_none() && left > 0) {
                 failed.get_or_insert_with(|| tried(failure, evaluation));
@@ -155,13 +145,9 @@ impl Evaluator {
             match next {
                 Some(next) => given = next,
                 None if left > 0 => {
-                    let expected = format!("{} more after it", left);
-                    rows.push(Row::new(
-                        name,
-                        expected,
-                        format!("the last: {ended}"),
-                        false,
-                    ));
+                    let expected = format!("{left} more after it");
+                    let got = format!("the last: {ended}");
+                    rows.push(Row::new(name, expected, got, false));
                     break;
                 }
                 None => break,
@@ -183,14 +169,11 @@ impl Evaluator {
             let failure = given.failure();
             let evaluation = self.evaluate(&failure);
             let is_late = within.is_some_and(|within| failure.age > within);
-            if let Ok(Answer {
-                action: Action::Retry { delay },
-                ..
-            }) = &evaluation.answer
+            if let Some(delay) = delay(&evaluation)
                 && failure.attempt.get() < most
                 && !is_late
             {
-                given = given.next(*delay, took);
+                given = given.next(delay, took);
                 continue;
             }
             let mut rows = Vec::new();
@@ -236,10 +219,8 @@ impl Evaluator {
             Ok(_) => ("the settings are accepted".to_owned(), false),
         };
         let expected = format!("… {part} …");
-        (
-            vec![Row::new("refused", expected, got, holds)],
-            Some(tried(failure, evaluation)),
-        )
+        let rows = vec![Row::new("refused", expected, got, holds)];
+        (rows, Some(tried(failure, evaluation)))
     }
 }
 
@@ -255,6 +236,14 @@ fn draws(seed: u64, numbers: NonZeroU32) -> impl Iterator<Item = f64> {
             slice => (f64::from(slice - 1) + within) / of,
         }
     })
+}
+
+/// The delay, if the answer is to retry.
+fn delay(evaluation: &Evaluation) -> Option<Milliseconds> {
+    match evaluation.answer.as_ref().ok()?.action {
+        Action::Retry { delay } => Some(delay),
+        Action::DeadLetter { .. } | Action::Discard { .. } => None,
+    }
 }
 
 /// The answer, for people.

@@ -5,9 +5,17 @@ mod error;
 mod fetched;
 mod file;
 mod name;
+#[cfg(feature = "oci")]
+mod oci;
+#[cfg(not(feature = "oci"))]
+#[path = "oci/without.rs"]
 mod oci;
 mod registry_options;
 mod remotes;
+#[cfg(feature = "s3")]
+mod s3;
+#[cfg(not(feature = "s3"))]
+#[path = "s3/without.rs"]
 mod s3;
 
 use std::fmt;
@@ -23,7 +31,7 @@ pub(crate) use fetched::FetchedFile;
 pub(crate) use file::is_policy_file;
 pub use name::{Location, Source};
 #[cfg(feature = "oci")]
-pub use oci::{Artifact, Package, PackageError, Registry};
+pub use oci::{Package, PackageError, Registry};
 pub use oci::{Reference, RegistryError};
 pub use registry_options::RegistryOptions;
 pub use remotes::Remotes;
@@ -118,7 +126,8 @@ impl Source {
             #[cfg(feature = "oci")]
             Location::Registry(reference) => self.fetch_remote(known, options, async |tag| {
                 let registry = options.remotes.registry();
-                oci::fetch(registry, reference, tag, options.signature, options.most)
+                registry
+                    .fetch_if_changed(reference, tag, options.signature, options.most)
                     .await
                     .map_err(|cause| SourceError::Registry {
                         name: self.to_string(),

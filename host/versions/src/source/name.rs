@@ -7,7 +7,7 @@ use backstop_engine::{PolicyDigest, builtin};
 
 use super::error::SourceError;
 use super::file::is_policy_file;
-use super::oci::Reference;
+use super::oci::{self, Reference};
 
 /// The name of one component: its location and, if pinned, its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,6 @@ pub enum Location {
 }
 
 const S3: &str = "an object of S3 such as s3://bucket/orders.wasm, which may be pinned with @sha256: and 64 hexadecimal digits";
-#[cfg(feature = "oci")]
 const OCI: &str = "an artifact such as oci://registry.example.com/policies/orders:1.2, which may be pinned with @sha256: and the digest of its manifest";
 const PIN: &str = "a pin of `@sha256:` and 64 hexadecimal digits, of which logs show the first twelve (`backstop policy inspect` shows all)";
 const SCHEME: &str = "a built-in policy, a path, s3://bucket/key or oci://registry/repository:tag";
@@ -60,7 +59,14 @@ impl Source {
             expected,
         };
         if let Some(reference) = name.strip_prefix("oci://") {
-            return registry(name, reference).map(Into::into);
+            if cfg!(not(feature = "oci")) {
+                return Err(SourceError::Unsupported {
+                    name: name.to_owned(),
+                    feature: "oci",
+                });
+            }
+            let artifact = oci::of_a_registry(reference).ok_or_else(|| wrong(OCI))?;
+            return Ok(Location::Registry(artifact).into());
         }
         let (plain, pin) = match name.rsplit_once('@') {
             Some((plain, digest)) if digest.starts_with("sha256:") => {
@@ -153,37 +159,6 @@ impl fmt::Display for Source {
             None => Ok(()),
         }
     }
-}
-
-#[cfg(feature = "oci")]
-fn registry(name: &str, reference: &str) -> Result<Location, SourceError> {
-    let wrong = || SourceError::Name {
-        name: name.to_owned(),
-        expected: OCI,
-    };
-    reference_of(reference)
-        .map(Location::Registry)
-        .ok_or_else(wrong)
-}
-
-#[cfg(not(feature = "oci"))]
-fn registry(name: &str, _: &str) -> Result<Location, SourceError> {
-    Err(SourceError::Unsupported {
-        name: name.to_owned(),
-        feature: "oci",
-    })
-}
-
-/// A reference that names its registry. There is no default registry.
-#[cfg(feature = "oci")]
-fn reference_of(text: &str) -> Option<Reference> {
-    let (registry, _) = text.split_once('/')?;
-    if !registry.contains(['.', ':']) && registry != "localhost" {
-        return None;
-    }
-    let reference: Reference = text.parse().ok()?;
-    let is_valid = reference.digest().is_none_or(super::oci::is_digest);
-    is_valid.then_some(reference)
 }
 
 #[cfg(test)]

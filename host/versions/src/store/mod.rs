@@ -80,25 +80,9 @@ pub(crate) struct RolledBackVersion {
 /// One file of a version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredFile {
-    digest: PolicyDigest,
+    pub(crate) digest: PolicyDigest,
     #[serde(default)]
     tag: Option<String>,
-}
-
-impl StoredFile {
-    /// The digest of the file.
-    pub(crate) fn digest(&self) -> PolicyDigest {
-        self.digest
-    }
-
-    /// The first digits of its digest, for people.
-    pub(crate) fn short(&self) -> String {
-        self.digest.short()
-    }
-
-    fn hex(&self) -> String {
-        self.digest.hex()
-    }
 }
 
 impl From<&Arc<FetchedFile>> for StoredFile {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::refusals::REMEMBERED;
-use super::{PersistedState, Store, StoredFile};
+use super::{PersistedState, Store};
 use backstop_core::clock;
 use backstop_files::regular_file::{self, WRITTEN};
 
@@ -27,9 +27,13 @@ impl Store {
             let text = regular_file::read(&entry.path, WRITTEN).unwrap_or_default();
             match serde_json::from_slice::<PersistedState>(&text) {
                 Ok(_) if entry.age > FORGOTTEN => remove(&entry.path),
-                Ok(known) => {
-                    named.extend(known.live.iter().chain(&known.before).map(StoredFile::hex))
-                }
+                Ok(known) => named.extend(
+                    known
+                        .live
+                        .iter()
+                        .chain(&known.before)
+                        .map(|file| file.digest.hex()),
+                ),
                 Err(_) => {}
             }
         }

@@ -11,7 +11,9 @@ use oci_spec::distribution::Reference;
 
 use super::error::RegistryError;
 use super::layout::{self, Package};
-use super::session::Session;
+use super::reader::Session;
+use crate::source::Fetched;
+use crate::source::fetched::FetchedFile;
 use crate::source::registry_options::RegistryOptions;
 
 /// The time limit for resolving a tag.
@@ -25,18 +27,7 @@ const TRANSFER_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct Registry {
     plain_http: Arc<Vec<String>>,
     token_servers: Arc<Vec<String>>,
-    sessions: Arc<Mutex<BTreeMap<String, Session>>>,
-}
-
-/// A policy from a registry. Its digests are verified; its signature is not.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Artifact {
-    /// The digest of the manifest: `sha256:` and 64 hexadecimal digits.
-    pub manifest: String,
-    /// The policy's file.
-    pub file: Vec<u8>,
-    /// The text of its signature, if there is one and it was requested.
-    pub signature: Option<String>,
+    sessions: Arc<Mutex<BTreeMap<String, Arc<Session>>>>,
 }
 
 impl Registry {
@@ -59,25 +50,46 @@ impl Registry {
             .await
     }
 
-    /// Fetches a policy, and its signature if requested. A policy of more than `most` bytes is an error, before its content is fetched.
+    /// Like [`Registry::fetch`], unless the policy's manifest still has the digest `tag`.
+    pub(in crate::source) async fn fetch_if_changed(
+        &self,
+        reference: &Reference,
+        tag: Option<&str>,
+        with_signature: bool,
+        most: usize,
+    ) -> Result<Option<FetchedFile>, RegistryError> {
+        if let Some(tag) = tag
+            && self.digest(reference).await? == tag
+        {
+            return Ok(None);
+        }
+        let found = self.fetch(reference, with_signature, most).await?;
+        Ok(Some(FetchedFile::new(
+            found.file,
+            found.signature,
+            Some(found.pin),
+        )))
+    }
+
+    /// Fetches a policy, and its signature if requested. Its digests are verified; its signature is not. A policy of more than `most` bytes is an error, before its content is fetched.
     pub async fn fetch(
         &self,
         reference: &Reference,
         with_signature: bool,
         most: usize,
-    ) -> Result<Artifact, RegistryError> {
+    ) -> Result<Fetched, RegistryError> {
         let session = self.session(reference).await?;
         let fetching = async {
-            let (manifest, file) = session.policy(reference, most).await?;
+            let (pin, file) = session.policy(reference, most).await?;
             let signature = if with_signature {
                 session.signature(reference, &file).await?
             } else {
                 None
             };
-            Ok(Artifact {
-                manifest,
+            Ok(Fetched {
                 file,
                 signature,
+                pin,
             })
         };
         self.within(TRANSFER_TIMEOUT, reference, fetching).await
@@ -91,10 +103,8 @@ impl Registry {
         signature: Option<&str>,
     ) -> Result<String, RegistryError> {
         if reference.digest().is_some() {
-            return Err(RegistryError::Refused {
-                reference: reference.to_string(),
-                reason: "a policy is pushed to a tag, not to a digest".to_owned(),
-            });
+            let reason = "a policy is pushed to a tag, not to a digest";
+            return Err(RegistryError::refused(reference, reason));
         }
         let session = self.session(reference).await?;
         let pushing = async {
@@ -109,14 +119,15 @@ impl Registry {
     }
 
     /// The session with the registry of a reference, which is opened if needed.
-    async fn session(&self, reference: &Reference) -> Result<Session, RegistryError> {
+    async fn session(&self, reference: &Reference) -> Result<Arc<Session>, RegistryError> {
         let registry = reference.resolve_registry();
         if let Some(session) = self.sessions().get(registry) {
-            return Ok(session.clone());
+            return Ok(Arc::clone(session));
         }
-        let session =
-            Session::open(reference, self.is_plain(registry), &self.token_servers).await?;
-        self.sessions().insert(registry.to_owned(), session.clone());
+        let is_plain = self.is_plain(registry);
+        let session = Arc::new(Session::open(reference, is_plain, &self.token_servers).await?);
+        let opened = Arc::clone(&session);
+        self.sessions().insert(registry.to_owned(), opened);
         Ok(session)
     }
 
@@ -145,7 +156,7 @@ impl Registry {
         ["localhost", "127.0.0.1"].contains(&host) || self.plain_http.iter().any(is_named)
     }
 
-    fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Session>>> {
         lock(&self.sessions)
     }
 }
@@ -156,16 +167,6 @@ impl fmt::Debug for Registry {
             .field("plain_http", &self.plain_http)
             .field("token_servers", &self.token_servers)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Artifact {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Artifact")
-            .field("manifest", &self.manifest)
-            .field("bytes", &self.file.len())
-            .field("signed", &self.signature.is_some())
-            .finish()
     }
 }
 

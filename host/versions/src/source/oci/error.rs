@@ -118,6 +118,30 @@ impl RegistryError {
         matches!(self, Self::Unreachable { .. })
     }
 
+    /// The registry rejects it.
+    pub(super) fn refused(reference: &Reference, reason: impl Into<String>) -> Self {
+        Self::Refused {
+            reference: reference.to_string(),
+            reason: reason.into(),
+        }
+    }
+
+    /// Content must have the digest that it is named by.
+    pub(super) fn check_digest(
+        reference: &Reference,
+        expected: &str,
+        found: &str,
+    ) -> Result<(), Self> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(Self::Changed {
+            reference: reference.to_string(),
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        })
+    }
+
     pub(super) fn unreachable(reference: &Reference, reason: String) -> Self {
         Self::Unreachable {
             registry: reference.resolve_registry().to_owned(),
@@ -130,10 +154,16 @@ impl RegistryError {
         if let Some(refusal) = Refusal::behind(&error) {
             return Self::untrusted(reference, refusal);
         }
-        match error.status() {
-            Some(status) => Self::answered(reference, status.as_u16(), &chain(&error)),
-            None => Self::unanswered(reference, &chain(&error.without_url())),
+        if let Some(status) = error.status() {
+            return Self::answered(reference, status.as_u16(), &chain(&error));
         }
+        let reason = chain(&error.without_url());
+        if reason.contains("InvalidContentType") {
+            return Self::Plain {
+                registry: reference.resolve_registry().to_owned(),
+            };
+        }
+        Self::unreachable(reference, reason)
     }
 
     pub(super) fn untrusted(reference: &Reference, refusal: &Refusal) -> Self {
@@ -142,15 +172,6 @@ impl RegistryError {
             server: refusal.server.clone(),
             reason: refusal.reason.clone(),
         }
-    }
-
-    fn unanswered(reference: &Reference, reason: &str) -> Self {
-        if reason.contains("InvalidContentType") {
-            return Self::Plain {
-                registry: reference.resolve_registry().to_owned(),
-            };
-        }
-        Self::unreachable(reference, reason.to_owned())
     }
 
     /// From the first error in a registry's answer. Its code says more than the status.
@@ -186,10 +207,7 @@ impl RegistryError {
                 reason,
             },
             408 | 429 | 500.. => Self::unreachable(reference, reason),
-            _ => Self::Refused {
-                reference: reference.to_string(),
-                reason,
-            },
+            _ => Self::refused(reference, reason),
         }
     }
 }

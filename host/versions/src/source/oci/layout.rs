@@ -7,10 +7,10 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use wasm_metadata::{Metadata, Payload};
-use wasmparser::{Parser, Payload as Part};
+use wasmparser::Parser;
 
 use crate::signature::SIGNATURE_SUFFIX;
-use backstop_engine::{PolicyDigest, Shape, ShapeError};
+use backstop_engine::{PolicyDigest, Shape, ShapeError, sections};
 
 /// The media type of a manifest.
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -101,7 +101,7 @@ struct Config {
 }
 
 /// The exports and imports of a component.
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 struct Interfaces {
     exports: Vec<String>,
     imports: Vec<String>,
@@ -261,32 +261,14 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-/// The names of the exports and imports of the outermost component.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "other payloads have no public names"
-)]
+/// The interfaces of a component, for its configuration.
 fn interfaces(file: &[u8]) -> wasmparser::Result<Interfaces> {
-    let mut found = Interfaces::default();
-    let mut depth = 0;
-    for part in Parser::new(0).parse_all(file) {
-        match part? {
-            Part::Version { .. } => depth += 1,
-            Part::End(_) => depth -= 1,
-            Part::ComponentExportSection(section) if depth == 1 => {
-                for export in section {
-                    found.exports.push(export?.name.name.to_owned());
-                }
-            }
-            Part::ComponentImportSection(section) if depth == 1 => {
-                for import in section {
-                    found.imports.push(import?.name.name.to_owned());
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(found)
+    let (imports, exports) = sections::interfaces(file)?;
+    Ok(Interfaces {
+        imports: imports.iter().map(|it| it.name.name.to_owned()).collect(),
+        exports: exports.iter().map(|it| it.name.name.to_owned()).collect(),
+        target: None,
+    })
 }
 
 /// The OCI annotations from a file's own metadata.

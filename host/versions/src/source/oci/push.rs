@@ -1,21 +1,21 @@
-//! Pushes to one registry, with the requests of the OCI distribution specification: an upload for each blob, in one piece, and then the manifest. Answers are read within the limits of [`Reader`].
+//! Pushes to one registry, with the requests of the OCI distribution specification: an upload for each blob, in one piece, and then the manifest. Answers are read within the limits of [`Session`].
 
 use oci_spec::distribution::Reference;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, LOCATION};
 use reqwest::{Method, Response, StatusCode, Url};
 
 use super::error::RegistryError;
 use super::layout;
-use super::reader::{Access, Reader, answer, success};
+use super::reader::{Access, Session, answer, success};
 
-impl Reader {
+impl Session {
     /// Uploads a blob, which the registry keeps under its digest.
     pub(super) async fn push_blob(
         &self,
         reference: &Reference,
         blob: Vec<u8>,
     ) -> Result<(), RegistryError> {
-        let (base, repository) = (self.base(), reference.repository());
+        let (base, repository) = (&self.base, reference.repository());
         let url = format!("{base}/v2/{repository}/blobs/uploads/");
         let started = self
             .request(Method::POST, &url, reference, Access::Push)
@@ -24,8 +24,8 @@ impl Reader {
         let mut location = location(&started, reference)?;
         let digest = layout::sha256(&blob);
         location.query_pairs_mut().append_pair("digest", &digest);
-        let media_type = HeaderValue::from_static("application/octet-stream");
-        self.put(location, media_type, blob, reference).await
+        self.put(location, "application/octet-stream", blob, reference)
+            .await
     }
 
     /// Pushes a manifest to the reference's tag.
@@ -33,24 +33,24 @@ impl Reader {
         &self,
         reference: &Reference,
         manifest: Vec<u8>,
-        media_type: HeaderValue,
     ) -> Result<(), RegistryError> {
         let url = self.manifest_url(reference);
-        let url = Url::parse(&url).map_err(|error| refused(reference, error.to_string()))?;
-        self.put(url, media_type, manifest, reference).await
+        let url = Url::parse(&url)
+            .map_err(|error| RegistryError::refused(reference, error.to_string()))?;
+        self.put(url, layout::MANIFEST, manifest, reference).await
     }
 
     /// Sends content without the read timeout: uploading a large policy over a slow network takes longer.
     async fn put(
         &self,
         url: Url,
-        media_type: HeaderValue,
+        media_type: &str,
         content: Vec<u8>,
         reference: &Reference,
     ) -> Result<(), RegistryError> {
-        let is_of_registry =
-            Url::parse(self.base()).is_ok_and(|base| base.origin() == url.origin());
-        self.check(&url, reference)?;
+        let is_of_registry = Url::parse(&self.base).is_ok_and(|base| base.origin() == url.origin());
+        let allowed = self.trust.check(&url);
+        allowed.map_err(|refusal| RegistryError::untrusted(reference, &refusal))?;
         let uploads = self.uploads(reference)?;
         let mut request = uploads
             .request(Method::PUT, url)
@@ -64,10 +64,10 @@ impl Reader {
         let done = success(answer(request, reference).await?, reference).await?;
         match done.status() {
             StatusCode::CREATED => Ok(()),
-            other => Err(refused(
-                reference,
-                format!("HTTP {} instead of 201 for the push", other.as_u16()),
-            )),
+            other => {
+                let reason = format!("HTTP {} instead of 201 for the push", other.as_u16());
+                Err(RegistryError::refused(reference, reason))
+            }
         }
     }
 }
@@ -77,15 +77,6 @@ fn location(started: &Response, reference: &Reference) -> Result<Url, RegistryEr
     let named = started.headers().get(LOCATION);
     let named = named.and_then(|named| named.to_str().ok());
     let url = named.and_then(|named| started.url().join(named).ok());
-    url.ok_or_else(|| {
-        let reason = "its answer has no location for the upload of a blob".to_owned();
-        refused(reference, reason)
-    })
-}
-
-fn refused(reference: &Reference, reason: String) -> RegistryError {
-    RegistryError::Refused {
-        reference: reference.to_string(),
-        reason,
-    }
+    let reason = "its answer has no location for the upload of a blob";
+    url.ok_or_else(|| RegistryError::refused(reference, reason))
 }

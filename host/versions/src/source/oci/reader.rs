@@ -1,4 +1,4 @@
-//! Requests to one registry. Every answer is read with a limit: blobs, manifests, tokens and error messages.
+//! A session with one registry: its requests. Every answer is read with a limit: blobs, manifests, tokens and error messages.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCod
 use serde::Deserialize;
 
 use super::challenge::Challenge;
-use super::credentials::Login;
+use super::credentials::{Login, credentials};
 use super::error::{ErrorBody, RegistryError};
-use super::layout;
+use super::layout::{self, Descriptor};
 use super::trust::Trust;
 
 /// The time limit for a connection.
@@ -35,13 +35,13 @@ const ERROR: usize = 16 << 10;
 /// The accepted types of manifests, including those that are only recognised for the error message.
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// Sends requests to one registry.
-pub(super) struct Reader {
+/// A session with one registry.
+pub(super) struct Session {
     client: Client,
-    /// The base URL: `https://registry.example.com`.
-    base: String,
+    /// The base URL, without a slash at the end: `https://registry.example.com`.
+    pub(super) base: String,
     /// What the registry may lead to.
-    trust: Arc<Trust>,
+    pub(super) trust: Arc<Trust>,
     /// None for anonymous requests.
     login: Option<Login>,
     /// The authorization header for each repository and access.
@@ -67,24 +67,22 @@ impl Access {
 
 /// The answer of a token server. Both names are in use.
 #[derive(Deserialize)]
-struct Token {
+struct TokenAnswer {
     #[serde(alias = "access_token")]
     token: String,
 }
 
-impl Reader {
-    /// A client of the registry of this reference. Nothing is sent yet.
-    pub(super) fn new(
+impl Session {
+    /// Looks up the credentials for the registry of this reference, and creates a client. Nothing is sent yet.
+    pub(super) async fn open(
         reference: &Reference,
         is_plain: bool,
         token_servers: &Arc<Vec<String>>,
-        login: Option<Login>,
     ) -> Result<Self, RegistryError> {
         let scheme = if is_plain { "http" } else { "https" };
         let base = format!("{scheme}://{}", reference.resolve_registry());
-        let url = Url::parse(&base).map_err(|error| RegistryError::Refused {
-            reference: reference.to_string(),
-            reason: format!("`{base}` is not a URL: {error}"),
+        let url = Url::parse(&base).map_err(|error| {
+            RegistryError::refused(reference, format!("`{base}` is not a URL: {error}"))
         })?;
         let trust = Arc::new(Trust::new(url, Arc::clone(token_servers)));
         let client = builder(&trust)
@@ -95,20 +93,9 @@ impl Reader {
             client,
             base,
             trust,
-            login,
+            login: credentials(reference.resolve_registry()).await,
             authorization: Mutex::default(),
         })
-    }
-
-    /// Whether the registry may have its uploads sent to this URL.
-    pub(super) fn check(&self, url: &Url, reference: &Reference) -> Result<(), RegistryError> {
-        let allowed = self.trust.check(url);
-        allowed.map_err(|refusal| RegistryError::untrusted(reference, &refusal))
-    }
-
-    /// The base URL, without a slash at the end.
-    pub(super) fn base(&self) -> &str {
-        &self.base
     }
 
     /// A client for uploads, without a time limit for reads: reqwest's limits include the time to send the body.
@@ -145,28 +132,28 @@ impl Reader {
         read(answer, reference, &name, MANIFEST).await
     }
 
-    /// The content with this digest, of at most `most` bytes.
+    /// The content of a layer, verified against its digest. A layer of more than `most` bytes is an error. The other URLs that a manifest may name are ignored.
     pub(super) async fn blob(
         &self,
         reference: &Reference,
-        digest: &str,
+        layer: &Descriptor,
         most: usize,
     ) -> Result<Vec<u8>, RegistryError> {
+        if !usize::try_from(layer.size).is_ok_and(|size| size <= most) {
+            return Err(RegistryError::TooLarge {
+                reference: reference.to_string(),
+                size: layer.size,
+                most,
+            });
+        }
         let (base, repository) = (&self.base, reference.repository());
-        let url = format!("{base}/v2/{repository}/blobs/{digest}");
+        let url = format!("{base}/v2/{repository}/blobs/{}", layer.digest);
         let answer = self
             .request(Method::GET, &url, reference, Access::Pull)
             .await?;
         let answer = success(answer, reference).await?;
         let content = read(answer, reference, &reference.to_string(), most).await?;
-        let found = layout::sha256(&content);
-        if found != digest {
-            return Err(RegistryError::Changed {
-                reference: reference.to_string(),
-                expected: digest.to_owned(),
-                found,
-            });
-        }
+        RegistryError::check_digest(reference, &layer.digest, &layout::sha256(&content))?;
         Ok(content)
     }
 
@@ -264,10 +251,7 @@ impl Reader {
         reference: &Reference,
         access: Access,
     ) -> Result<HeaderValue, RegistryError> {
-        let refused = |reason: String| RegistryError::Refused {
-            reference: reference.to_string(),
-            reason,
-        };
+        let refused = |reason: String| RegistryError::refused(reference, reason);
         let mut url = Url::parse(&challenge.realm)
             .map_err(|error| refused(format!("its token server is not a URL: {error}")))?;
         let scope = format!("repository:{}:{}", reference.repository(), access.actions());
@@ -295,7 +279,7 @@ impl Reader {
             });
         }
         let text = read(answer, reference, &name, TOKEN).await?;
-        let token: Token = serde_json::from_slice(&text)
+        let token: TokenAnswer = serde_json::from_slice(&text)
             .map_err(|error| refused(format!("it does not give a token: {error}")))?;
         let mut value = HeaderValue::try_from(format!("Bearer {}", token.token))
             .map_err(|error| refused(format!("it does not give a token: {error}")))?;

@@ -1,25 +1,14 @@
-//! Policies in S3. Without the feature `s3`, every fetch is an error.
+//! Policies in S3.
 
-#[cfg(feature = "s3")]
 mod client;
 
-#[cfg(feature = "s3")]
 use aws_config::SdkConfig;
-#[cfg(feature = "s3")]
 use tokio::sync::OnceCell;
 
-#[cfg(feature = "s3")]
 pub use self::client::{Bucket, BucketError, Object};
-#[cfg(feature = "s3")]
 use super::fetched::FetchedFile;
 
-/// Why a request to S3 fails: never, since this build sends none.
-#[cfg(not(feature = "s3"))]
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum BucketError {}
-
 /// Creates the client of S3 on first use.
-#[cfg(feature = "s3")]
 #[derive(Debug)]
 pub(super) struct S3 {
     endpoint: Option<String>,
@@ -27,7 +16,6 @@ pub(super) struct S3 {
     client: OnceCell<Bucket>,
 }
 
-#[cfg(feature = "s3")]
 impl S3 {
     /// S3, at `endpoint` if one is given.
     pub(super) fn new(endpoint: Option<String>, sdk: Option<SdkConfig>) -> Self {

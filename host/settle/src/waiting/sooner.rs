@@ -10,7 +10,7 @@ use crate::failure::{Milliseconds, Timestamp};
 
 /// A new decision on a waiting message: retry at this time.
 #[derive(Debug)]
-pub(super) struct Retry {
+pub(super) struct SoonerRetry {
     pub(super) at: At,
     pub(super) hold: Hold,
     /// Whether its envelope says when it is due, so that its new time has to be known when it comes.
@@ -26,7 +26,7 @@ pub(super) struct Retry {
     pub(super) delay: Milliseconds,
 }
 
-impl Retry {
+impl SoonerRetry {
     pub(super) fn of(at: At, slot: &Slot, failed_at: Timestamp, delay: Milliseconds) -> Self {
         let is_resent = slot.hold == Hold::Resend;
         // No delay is shorter than decided: timeouts are cut to whole seconds.
@@ -57,7 +57,11 @@ impl Retry {
 }
 
 /// The messages that come sooner, and when: at the time of the new decision, or spread from now on if that is over. No message comes later than it would have.
-pub(super) fn sooner(retries: &[Retry], now: i64, over: Duration) -> Vec<(&Retry, i64)> {
+pub(super) fn sooner(
+    retries: &[SoonerRetry],
+    now: i64,
+    over: Duration,
+) -> Vec<(&SoonerRetry, i64)> {
     let (mut overdue, future): (Vec<_>, Vec<_>) = retries.iter().partition(|it| it.time <= now);
     overdue.sort_by_key(|it| it.due);
     let dues: Vec<_> = overdue.iter().map(|it| it.due).collect();
@@ -77,8 +81,8 @@ mod tests {
     const NOW: i64 = 1_000_000;
 
     /// A message that is sent again: its hop ends, it is due, and the new decision says so, all from now.
-    fn resent(ends: i64, due: i64, time: i64) -> Retry {
-        Retry {
+    fn resent(ends: i64, due: i64, time: i64) -> SoonerRetry {
+        SoonerRetry {
             at: At::default(),
             hold: Hold::Resend,
             by_envelope: true,
@@ -91,7 +95,7 @@ mod tests {
         }
     }
 
-    fn times(retries: &[Retry], over: u64) -> Vec<i64> {
+    fn times(retries: &[SoonerRetry], over: u64) -> Vec<i64> {
         let sooner = sooner(retries, NOW, Duration::from_secs(over));
         sooner.iter().map(|(_, time)| time - NOW).collect()
     }
@@ -116,7 +120,7 @@ mod tests {
 
     #[test]
     fn overdue_messages_are_spread_however_they_are_held() {
-        let by_visibility = Retry {
+        let by_visibility = SoonerRetry {
             hold: Hold::Visibility,
             earliest: i64::MIN,
             ..resent(0, 5_000_000, -1)
