@@ -160,7 +160,8 @@ async fn a_host_that_hangs_keeps_no_command_from_the_others() {
     assert!(asked.elapsed() < Duration::from_secs(20));
     world.swap().await;
     let (code, _, error) = world.policy(&["rollback", "--cache", &cache]).await;
-    assert_eq!(code, 0, "{error}");
+    // The other one is done, and it says that this is a part.
+    assert_eq!(code, 10, "{error}");
     assert_eq!(world.rollbacks().await, 1);
     hangs.signal(Signal::CONT);
     assert!(both().await.0);

@@ -2,6 +2,9 @@
 
 use crate::json::Json;
 
+/// A field of an object: its name and its value.
+type Field = (String, Json);
+
 /// How a language writes JSON.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
@@ -10,7 +13,7 @@ pub(super) struct Style {
     /// Between the name of a field and its value.
     pub(super) colon: &'static str,
     /// The fields of an object in the order in which they are written.
-    pub(super) order: fn(&[(String, Json)]) -> Vec<&(String, Json)>,
+    pub(super) order: fn(&[Field]) -> Vec<&Field>,
     /// A number, from its digits.
     pub(super) number: fn(&str) -> String,
     /// A string, with its quotes.

@@ -152,10 +152,14 @@ impl Function {
             Self::Reverse => reversed(format, first.value()?)?,
             Self::Sort => sorted(format, first.array()?)?,
             Self::SortBy => sorted_by(first.keyed(of)?, |a, b| compare::by_value(format, a, b))?,
-            Self::ToArray => match first.value()? {
-                array @ Json::Array(_) => array,
-                other => Json::Array(vec![other]),
-            },
+            Self::ToArray => {
+                let value = first.value()?;
+                if matches!(value, Json::Array(_)) {
+                    value
+                } else {
+                    Json::Array(vec![value])
+                }
+            }
             Self::ToNumber => match first.value()? {
                 Json::Number(written) => Json::Number(written),
                 Json::String(text) => numbers::of_text(format, &text)?.map_or(Json::Null, number),
@@ -201,9 +205,12 @@ impl<'a> Arguments<'a, '_> {
     }
 
     fn number(&mut self) -> Result<String, String> {
-        match self.value()? {
-            Json::Number(written) => Ok(written),
-            other => Err(expected("a number", type_of(&other))),
+        let value = self.value()?;
+        let kind = type_of(&value);
+        if let Json::Number(written) = value {
+            Ok(written)
+        } else {
+            Err(expected("a number", kind))
         }
     }
 
@@ -212,16 +219,22 @@ impl<'a> Arguments<'a, '_> {
     }
 
     fn array(&mut self) -> Result<Vec<Json>, String> {
-        match self.value()? {
-            Json::Array(values) => Ok(values),
-            other => Err(expected("an array", type_of(&other))),
+        let value = self.value()?;
+        let kind = type_of(&value);
+        if let Json::Array(values) = value {
+            Ok(values)
+        } else {
+            Err(expected("an array", kind))
         }
     }
 
     fn object(&mut self) -> Result<Vec<(String, Json)>, String> {
-        match self.value()? {
-            Json::Object(fields) => Ok(fields),
-            other => Err(expected("an object", type_of(&other))),
+        let value = self.value()?;
+        let kind = type_of(&value);
+        if let Json::Object(fields) = value {
+            Ok(fields)
+        } else {
+            Err(expected("an object", kind))
         }
     }
 
