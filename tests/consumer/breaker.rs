@@ -159,7 +159,7 @@ async fn a_tenant_that_is_down_waits_without_attempts_and_the_others_do_not_noti
 async fn half_of_the_requests_that_fail_open_no_breaker() {
     let turns = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let fails = move |_: &str| turns.fetch_add(1, Relaxed).is_multiple_of(2);
-    let breaker = "by = \"queue\"\nminimum = 5\nafter = \"500ms\"";
+    let breaker = "by = \"queue\"";
     let world = World::start(breaker, fails).await;
     world.send("a", 300).await;
     eventually("the queue is empty", || async {

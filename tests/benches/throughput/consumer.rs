@@ -65,6 +65,8 @@ async fn start(work: Work, handled: Arc<Notify>) -> Consumer {
     let options = Options {
         max_polls: work.polls,
         max_in_flight: work.in_flight,
+        // The fewest requests while it is idle.
+        idle_poll: Duration::from_secs(20),
         ..Options::default()
     };
     let connections = Connections::new(Some(work.endpoint.clone()));

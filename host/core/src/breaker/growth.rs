@@ -1,4 +1,4 @@
-//! The limit of a breaker that grows: additive growth and multiplicative cut (AIMD), as TCP has them.
+//! The limit of a breaker that grows: additive growth and multiplicative cut, as TCP has them.
 
 use std::time::{Duration, Instant};
 

@@ -1,13 +1,12 @@
 //! Limits what is in flight, from the receive to the end of the handling: messages, and the bytes of their bodies and attributes.
 
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop_core::lock::lock;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Mutex, Notify, Semaphore};
 use tokio::time::timeout;
 
 /// How long to wait for the rest of a room once there is a part of it.
@@ -17,22 +16,17 @@ const REST_WAIT: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Budget {
     messages: Semaphore,
-    most: Mutex<Most>,
+    /// The most messages in flight.
+    most: AtomicUsize,
+    /// How many of those in flight are too many, since the number was made smaller. They end without making room.
+    too_many: AtomicUsize,
     /// Messages that were received.
     in_hand: AtomicUsize,
     /// One room is collected at a time: if messages are scarce, one full poll is cheaper than several small ones.
-    collecting: tokio::sync::Mutex<()>,
+    collecting: Mutex<()>,
     most_bytes: usize,
     bytes: AtomicUsize,
     freed: Notify,
-}
-
-/// The most messages in flight.
-#[derive(Debug)]
-struct Most {
-    messages: usize,
-    /// How many of those in flight are too many, since the number was made smaller. They end without making room.
-    too_many: usize,
 }
 
 /// Room taken from the budget, returned when dropped.
@@ -51,12 +45,10 @@ impl Budget {
         let messages = messages.clamp(1, Semaphore::MAX_PERMITS);
         Arc::new(Self {
             messages: Semaphore::new(messages),
-            most: Mutex::new(Most {
-                messages,
-                too_many: 0,
-            }),
+            most: AtomicUsize::new(messages),
+            too_many: AtomicUsize::new(0),
             in_hand: AtomicUsize::new(0),
-            collecting: tokio::sync::Mutex::default(),
+            collecting: Mutex::default(),
             most_bytes: bytes,
             bytes: AtomicUsize::new(0),
             freed: Notify::new(),
@@ -93,8 +85,7 @@ impl Budget {
 
     /// The messages for which there is room, or that have it.
     pub(super) fn in_flight(&self) -> usize {
-        let most = lock(&self.most);
-        let taken = most.messages + most.too_many;
+        let taken = self.most() + self.too_many.load(SeqCst);
         taken.saturating_sub(self.messages.available_permits())
     }
 
@@ -105,27 +96,28 @@ impl Budget {
 
     /// The most messages.
     pub(super) fn most(&self) -> usize {
-        lock(&self.most).messages
+        self.most.load(SeqCst)
     }
 
     /// Changes the most messages. Those in flight go on.
     pub(super) fn set_most(&self, messages: usize) {
         let messages = messages.clamp(1, Semaphore::MAX_PERMITS);
-        let mut most = lock(&self.most);
-        let before = std::mem::replace(&mut most.messages, messages);
+        let before = self.most.swap(messages, SeqCst);
         let fewer = before.saturating_sub(messages);
-        most.too_many += fewer - self.messages.forget_permits(fewer);
-        let more = messages.saturating_sub(before);
-        drop(most);
-        self.end(more);
+        let in_use = fewer - self.messages.forget_permits(fewer);
+        self.too_many.fetch_add(in_use, SeqCst);
+        self.end(messages.saturating_sub(before));
     }
 
     /// Makes room for this many messages, unless there are too many.
     fn end(&self, messages: usize) {
-        let mut most = lock(&self.most);
-        let too_many = most.too_many.min(messages);
-        most.too_many -= too_many;
-        self.messages.add_permits(messages - too_many);
+        let mut ended = 0;
+        if self.too_many.load(SeqCst) > 0 {
+            let fewer = |too_many: usize| Some(too_many.saturating_sub(messages));
+            let before = self.too_many.fetch_update(SeqCst, SeqCst, fewer);
+            ended = before.unwrap_or_else(|before| before).min(messages);
+        }
+        self.messages.add_permits(messages - ended);
     }
 
     /// Whether there is room for this many messages.
