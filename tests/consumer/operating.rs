@@ -87,7 +87,7 @@ async fn a_pause_returns_what_was_received_survives_a_restart_and_costs_no_attem
     assert_eq!(status, 200, "{ready}");
     assert!(ready.contains("the till is closed"), "{ready}");
     let said = host.said(&["status"]).await;
-    for part in ["is paused, since", "the till is closed", "at most 100"] {
+    for part in ["is paused; begun", "the till is closed", "at most 100"] {
         assert!(said.contains(part), "{part} is not in:\n{said}");
     }
     let scrape = Scrape::of(&host.running.metrics()).await;
@@ -227,4 +227,19 @@ async fn an_idle_host_ends_within_its_poll_and_a_drain_waits_for_it() {
         let took = started.elapsed();
         assert!(code == 0 && took < Duration::from_secs(4), "{took:?}");
     }
+}
+
+#[tokio::test]
+async fn a_host_that_ends_at_once_still_answers_the_drain() {
+    let cache = tempfile::tempdir().unwrap();
+    let own = ["--cache", cache.path().to_str().unwrap()];
+    let queue = ["--queue-url", "local:orders", "--exec", "true"];
+    let running = Running::start(&[&queue[..], &own].concat()).await;
+    let host = Host { running, cache };
+    let said = host.said(&["drain"]).await;
+    assert!(
+        said.contains("0 of local:orders") || said.contains("0 of orders"),
+        "{said}"
+    );
+    assert_eq!(host.running.ended().await.0, 0);
 }

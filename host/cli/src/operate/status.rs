@@ -80,14 +80,14 @@ fn print(host: &str, status: &QueueStatus) {
     println!("  policy      {}", one_line(&status.policy.title));
 }
 
-/// `is paused until 2026-11-24T14:00:00Z, in 12m, since 5m ago by user 1000: the till is closed`
+/// `is paused until 2026-11-24T14:00:00Z, in 12m; begun 5m ago by user 1000: the till is closed`
 fn paused(pause: &Pause, now: Timestamp) -> String {
     let until = pause
         .until
         .map(|until| format!(" until {}", at(until, now)));
     let why = pause.why.as_ref().map(|why| format!(": {why}"));
     let text = format!(
-        "is paused{}, since {} by {}{}",
+        "is paused{}; begun {} by {}{}",
         until.unwrap_or_default(),
         ago(pause.since, now),
         pause.by,

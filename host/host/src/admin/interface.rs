@@ -1,8 +1,10 @@
 //! What the routes of the admin interface reach: the queues of the host, from the moment that they are ready.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::consumer::{Breaker, Controls, Down, Polling, Serving};
@@ -19,6 +21,9 @@ pub struct Interface {
     stop: OnceLock<CancellationToken>,
     actions: Arc<Semaphore>,
 }
+
+/// How long a host goes on that was told to stop.
+const ANSWERED: Duration = Duration::from_millis(200);
 
 /// The most actions at the same time. An action goes on when its client leaves, so the bound on connections does not bound actions.
 const ACTIONS: usize = 8;
@@ -124,9 +129,16 @@ impl Interface {
         })
     }
 
-    /// Stops the host. Returns whether it could be stopped.
+    /// Stops the host in a moment, when the answer to who has asked for it is sent: an idle host ends at once. Returns whether it can be stopped.
     pub(crate) fn begin_stop(&self) -> bool {
-        self.stop.get().map(CancellationToken::cancel).is_some()
+        let Some(stop) = self.stop.get().cloned() else {
+            return false;
+        };
+        tokio::spawn(async move {
+            sleep(ANSWERED).await;
+            stop.cancel();
+        });
+        true
     }
 
     /// Whether the host has begun to stop.
