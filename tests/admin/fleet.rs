@@ -100,6 +100,9 @@ async fn an_action_that_reaches_a_part_of_the_hosts_says_so_and_soon() {
         assert_eq!(code, 10, "{said}");
         assert!(took < Duration::from_secs(6), "{took:?}");
     }
+    // A host that is silent has not ended.
+    let (code, said) = run(&["drain", "--wait", "2s"], &[&three.address]).await;
+    assert!(code == 5 && !said.contains("ended after"), "{said}");
     // Looking is no action.
     let (code, said) = run(&["status"], &all).await;
     assert!(

@@ -14,11 +14,16 @@ use tokio::process::{Child, Command};
 
 /// An HTTP worker in Python: appends the receive count of each request to a file, waits, and answers with a status.
 const WORKER: &str = r#"
-import sys, time
+import os, sys, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 port, log, seconds, status = int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
 class Worker(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        is_ready = os.path.exists(log + ".ready")
+        self.send_response(200 if is_ready else 503)
+        self.send_header("content-length", "0")
+        self.end_headers()
     def do_POST(self):
         self.rfile.read(int(self.headers["content-length"]))
         with open(log, "a") as file:
@@ -130,6 +135,32 @@ async fn a_start_waits_for_its_worker_and_receives_nothing() {
         (counts[0]["received"].as_u64(), queues.dead().await),
         (Some(30), 0)
     );
+}
+
+#[tokio::test]
+async fn a_worker_that_listens_gets_nothing_before_its_health_path_says_that_it_is_ready() {
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    queues.send(bodies(10)).await;
+    let place = Place::free().await;
+    let _worker = place.start("0", "200");
+    place.listens().await;
+    let url = place.url();
+    let more = ["--http", &url, "--http-health", "/healthz"];
+    let running = Running::start(&[&queues.arguments()[..], &more].concat()).await;
+    assert!(
+        running
+            .log()
+            .contains("the worker is not ready, says /healthz"),
+        "{}",
+        running.log()
+    );
+    // A probe has asked again.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(place.received().len(), 0);
+    std::fs::write(place.path("received.ready"), "").unwrap();
+    eventually("the queue is empty", || async { queues.held().await == 0 }).await;
+    running.stop().await;
+    assert_eq!(place.received(), [1; 10]);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstop_core::decision::Hold;
 use backstop_core::failure::{Milliseconds, Timestamp};
-use backstop_queue::{Message, Queue, QueueError};
+use backstop_queue::{Message, Queue, QueueError, VisibilityTimeout};
 use backstop_settle::hold::HoldMode;
 use backstop_settle::waiting::{Filter, QueueReport, Waiting, Wake};
 use tokio::time::sleep;
@@ -352,4 +352,55 @@ async fn a_copy_that_is_left_over_hides_no_message_that_was_sent_again() {
     assert_eq!((found[0].attempt, found[0].hold), (2, Hold::Resend));
     world.queue.emptied().await;
     assert_eq!(host.stopped().await.duplicates, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_held_back_comes_by_its_code_in_numbers_and_nothing_that_a_policy_decided() {
+    let mut world = World::new(&[("base", "4h"), ("cap", "4h")], HoldMode::Visibility);
+    world.code = |_| "HeldBack a".to_owned();
+    world.send(numbered(30)).await;
+    let hidden = VisibilityTimeout::from_seconds(600);
+    let mut held_back = Vec::new();
+    while held_back.len() < 30 {
+        let wait = Duration::from_secs(1);
+        held_back.extend(world.queue.receive(10, wait, hidden).await.unwrap());
+    }
+    // It fails, with the same code, and waits by its policy.
+    world.send(numbered(31).skip(30)).await;
+    let host = world.host(1).await;
+    until_waiting(&[&host.waiting], 1).await;
+    for message in &held_back {
+        let code = if number(message) < 20 {
+            "HeldBack a"
+        } else {
+            "HeldBack b"
+        };
+        let now = tokio::time::Instant::now();
+        host.waiting.held_back(message, now, hidden, code, 0);
+    }
+    let made = || times(&world).into_keys().collect::<BTreeSet<_>>();
+    let code = |code: &str, most| std::iter::once((code.to_owned(), most)).collect();
+    let bring = async |codes, over| host.waiting.bring_back(codes, |_| over).await;
+    assert_eq!(bring(code("HeldBack a", 3), Duration::ZERO).await, 3);
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(made().iter().filter(|it| **it < 20).count(), 3);
+    assert_eq!(made().iter().filter(|it| (20..30).contains(*it)).count(), 0);
+    assert_eq!(bring(code("HeldBack c", 3), Duration::ZERO).await, 0);
+    assert_eq!(
+        bring(std::collections::HashMap::new(), Duration::ZERO).await,
+        0
+    );
+    // Those of the policy wait for hours.
+    let all = usize::MAX;
+    assert_eq!(
+        bring(code("HeldBack a", all), Duration::from_secs(60)).await,
+        17
+    );
+    sleep(Duration::from_secs(30)).await;
+    let so_far = made().iter().filter(|it| **it < 20).count();
+    assert!((9..=14).contains(&so_far), "{so_far}");
+    sleep(Duration::from_secs(35)).await;
+    assert_eq!(made().iter().filter(|it| **it < 20).count(), 20);
+    assert!(times(&world).values().all(|it| it.len() == 1));
+    host.stopped().await;
 }

@@ -99,11 +99,23 @@ fn line(host: &Host, answer: &HostStatus) -> String {
 /// Waits until a host does not answer any more.
 async fn ends(host: &Host, until: Instant) -> bool {
     while Instant::now() < until {
-        if let Err(ClientError::Ended { .. } | ClientError::Unreachable { .. }) = status(host).await
-        {
+        if status(host).await.is_err_and(|error| has_ended(&error)) {
             return true;
         }
         sleep(PAUSE).await;
     }
     false
+}
+
+/// Whether nobody listens any more. A host that is slow, or that a network hides, has not ended.
+fn has_ended(error: &ClientError) -> bool {
+    match error {
+        ClientError::Ended { .. } => true,
+        ClientError::Unreachable { cause, .. } => cause.is_connect() && !cause.is_timeout(),
+        ClientError::Url { .. }
+        | ClientError::NoAddress { .. }
+        | ClientError::Unauthorized { .. }
+        | ClientError::Refused { .. }
+        | ClientError::Invalid { .. } => false,
+    }
 }

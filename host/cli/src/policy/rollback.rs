@@ -2,7 +2,7 @@
 
 use backstop_host::admin::HostStatus;
 use clap::Parser;
-use serde_json::json;
+use serde::Serialize;
 
 use super::status::print;
 use crate::error::{Exit, Result};
@@ -51,6 +51,22 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// What a host is asked for. An older one refuses what it does not know, so that is left out unless it is given.
+#[derive(Debug, Serialize)]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    queues: Vec<&'a String>,
+    #[serde(skip_serializing_if = "is_false")]
+    shared: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a str>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 pub(super) fn run(args: &Args) -> Result<()> {
     let hosts = args.hosts.hosts()?;
     // An unknown queue must not leave the named ones half rolled back.
@@ -66,12 +82,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
         .filter_map(|(host, status)| {
             let named = args.queues.iter().filter(|name| serves(status, name));
             let queues: Vec<_> = named.collect();
-            if args.queues.is_empty() {
-                Some((*host, json!({ "from": args.from })))
-            } else {
-                let body = json!({"queues": queues, "shared": args.all_queues, "from": args.from});
-                (!queues.is_empty()).then_some((*host, body))
-            }
+            let body = Body {
+                queues,
+                shared: args.all_queues,
+                from: args.from.as_deref(),
+            };
+            (args.queues.is_empty() || !body.queues.is_empty()).then_some((*host, body))
         })
         .collect();
     let answers = hosts.each_of(&requests, async |(host, body)| {

@@ -11,7 +11,6 @@ use super::heartbeat::Heartbeat;
 use super::requests::hand_back;
 use crate::failure::Milliseconds;
 use crate::queue::{Message, VisibilityTimeout};
-use crate::waiting::{Filter, Wake};
 
 /// How long a message is held back at least. It is brought back sooner if a probe is due: so few receives are spent on it.
 const LEAST: Duration = Duration::from_secs(600);
@@ -19,9 +18,11 @@ const LEAST: Duration = Duration::from_secs(600);
 /// How often probes are looked for.
 const CHECK: Duration = Duration::from_millis(500);
 
-/// The time over which the messages of a key that is up again come back: a second for each this many, at least so many seconds.
+/// How many messages of keys that are up again come back each second.
 const EACH_SECOND: u64 = 100;
-const LEAST_RAMP: u32 = 5_000;
+
+/// The shortest time over which they come.
+const SHORTEST_RAMP: Duration = Duration::from_secs(5);
 
 /// Holds a message back whose attempt is not worthwhile now. That is no attempt.
 pub(super) async fn hold_back(
@@ -34,7 +35,7 @@ pub(super) async fn hold_back(
     if key.is_empty() {
         return hand_back(shared, [Arc::clone(message)]).await;
     }
-    shared.history.skipped(message);
+    shared.history.handed_back(message);
     let longest = message.max_delay().as_duration();
     let jitter = LEAST.mul_f64(rand::random::<f64>() / 10.0);
     let timeout = VisibilityTimeout::rounded_up(wait.max(LEAST + jitter).min(longest));
@@ -61,11 +62,18 @@ pub(super) async fn bring_back(shared: &Shared) {
             if shared.gate.is_closed() || shared.controls.is_paused() {
                 continue;
             }
-            for (key, messages) in shared.breaker.wanted() {
-                shared.waiting.wake_some(&code(&key), messages).await;
-            }
-            for key in shared.breaker.recovered() {
-                wake_all(shared, &key).await;
+            let waiting = &shared.waiting;
+            let wanted = shared.breaker.wanted().into_iter();
+            let wanted = wanted.map(|(key, messages)| (code(&key), messages));
+            waiting
+                .bring_back(wanted.collect(), |_| Duration::ZERO)
+                .await;
+            let recovered = shared.breaker.recovered().into_iter();
+            let recovered = recovered.map(|key| (code(&key), usize::MAX));
+            let messages = waiting.bring_back(recovered.collect(), ramp).await;
+            if messages > 0 {
+                let (queue, over) = (&shared.name, Milliseconds::from_duration(ramp(messages)));
+                tracing::info!(queue, messages, %over, "messages that were held back come again");
             }
         }
     };
@@ -75,27 +83,12 @@ pub(super) async fn bring_back(shared: &Shared) {
     }
 }
 
-/// Brings the messages of a key back in a ramp.
-async fn wake_all(shared: &Shared, key: &str) {
-    let mut wake = Wake {
-        filter: Filter {
-            code: vec![code(key)],
-            ..Filter::default()
-        },
-        dry_run: true,
-        ..Wake::default()
-    };
-    let held_back = shared.waiting.wake(&wake).await.matched;
-    if held_back > 0 {
-        let seconds = u32::try_from(held_back / EACH_SECOND).unwrap_or(u32::MAX);
-        wake.spread = Milliseconds(seconds.saturating_mul(1_000).max(LEAST_RAMP));
-        wake.dry_run = false;
-        shared.waiting.wake(&wake).await;
-        tracing::info!(queue = shared.name, key, messages = held_back, over = %wake.spread, "the messages that were held back come again");
-    }
+/// The time over which so many messages come back.
+fn ramp(messages: u64) -> Duration {
+    Duration::from_secs(messages / EACH_SECOND).max(SHORTEST_RAMP)
 }
 
-/// What `backstop waiting` shows as the cause. A `*` would stand for any text.
+/// What `backstop waiting` shows as the cause.
 fn code(key: &str) -> String {
-    format!("HeldBack {}", key.replace('*', "?"))
+    format!("HeldBack {key}")
 }

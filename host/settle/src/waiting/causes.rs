@@ -21,6 +21,14 @@ pub(super) struct Cause<'a> {
     pub(super) policy: &'a str,
 }
 
+/// The class of messages that are held back without a decision.
+pub(super) const HELD_BACK: &str = "held-back";
+
+/// Whether no policy has decided that a message waits. A policy may have a class of the same name.
+pub(super) fn is_held_back(cause: &Cause<'_>) -> bool {
+    cause.class == HELD_BACK && cause.policy.is_empty()
+}
+
 /// The number of a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CauseNumber(u32);

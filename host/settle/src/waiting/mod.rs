@@ -30,7 +30,7 @@ use crate::hold;
 use crate::queue::{Description, Message, MessageEnvelope, Queue, Requests, VisibilityTimeout};
 use backstop_decider::Decider;
 use backstop_decider::{Decided, DecidedFailure, RememberedFailure};
-use causes::Cause;
+use causes::{Cause, HELD_BACK};
 use earlier::EarlierTimes;
 use memory::{Key, Known, Limits, Memory, New};
 use packed::{Decidable, Packed};
@@ -243,7 +243,7 @@ impl Waiting {
             failed_at: self.queue.now(),
             delay: Milliseconds::from_duration(timeout.as_duration()),
             code,
-            class: "held-back".to_owned(),
+            class: HELD_BACK.to_owned(),
             policy: "",
             decidable: None,
             known: Known::Elsewhere,

@@ -1,5 +1,6 @@
 //! Makes waiting messages visible sooner, never later.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
@@ -7,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::Waiting;
-use super::filter::{Filter, Matcher, Seen, remembered};
+use super::causes::is_held_back;
+use super::filter::{Filter, Matcher, Seen};
 use super::memory::{At, Memory, Slot};
 use super::packed::Packed;
 use super::rules::Rule;
@@ -102,20 +104,36 @@ impl Waiting {
         woken
     }
 
-    /// Makes at most so many messages visible now that wait for this code and are not due anyway. Returns how many.
-    pub async fn wake_some(&self, code: &str, most: usize) -> u64 {
+    /// Brings messages back that were [held back](Waiting::held_back): of each code at most so many, spread over the time that `over` says for their number. Returns their number.
+    pub async fn bring_back(
+        &self,
+        mut codes: HashMap<String, usize>,
+        over: impl FnOnce(u64) -> Duration,
+    ) -> u64 {
+        if codes.is_empty() {
+            return 0;
+        }
         let now = self.now();
-        let changes = {
+        let mut found = Vec::new();
+        {
             let mut memory = self.memory();
             memory.expire(now, usize::MAX);
-            let code = remembered(code);
-            let waits = memory.iter().filter(|(_, slot)| {
-                slot.hold == Hold::Visibility && memory.cause(slot).code == code
-            });
-            let first = waits.take(most).map(|(place, slot)| (place, slot.ends));
-            let sooner = first.filter(|(_, ends)| is_sooner(*ends, now, now));
-            sooner.map(|(place, _)| (place, now)).collect()
-        };
+            for (place, slot) in memory.iter() {
+                let cause = memory.cause(slot);
+                if is_held_back(&cause)
+                    && let Some(left) = codes.get_mut(cause.code)
+                    && *left > 0
+                {
+                    *left -= 1;
+                    found.push((place, slot.ends));
+                }
+            }
+        }
+        let over = over(u64::try_from(found.len()).unwrap_or(u64::MAX));
+        let times = spread(found.iter().map(|(_, ends)| *ends), now, over);
+        let sooner = found.iter().zip(times);
+        let sooner = sooner.filter(|((_, ends), time)| is_sooner(*ends, *time, now));
+        let changes = sooner.map(|((place, _), time)| (*place, time)).collect();
         let mut woken = Woken::default();
         self.hurry(changes, &mut woken).await;
         woken.woken

@@ -4,6 +4,7 @@
 
 mod kept_pause;
 mod pace;
+mod serving;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -13,55 +14,20 @@ use std::time::Duration;
 use backstop_core::lock::lock;
 use backstop_core::rate::Rate;
 use metrics::Gauge;
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::budget::Budget;
-use crate::failure::{Milliseconds, Timestamp};
+use crate::failure::Milliseconds;
 use crate::telemetry;
 use backstop_core::clock;
 use pace::Pace;
 
 pub(crate) use kept_pause::KeptPause;
+pub use serving::{Pause, Serving};
 
 /// How often the messages in flight are counted again while they grow: nobody tells of the end of one.
 const CHECK: Duration = Duration::from_millis(50);
-
-/// A pause of a queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Pause {
-    /// When it began.
-    pub since: Timestamp,
-    /// When it ends by itself, if it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<Timestamp>,
-    /// The operator's reason.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// Who paused it.
-    pub by: String,
-}
-
-/// How a queue is served now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Serving {
-    /// Messages in hand.
-    pub in_flight: usize,
-    /// The most of them.
-    pub max_in_flight: usize,
-    /// The most messages that are received in a time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<String>,
-    /// The pause.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<Pause>,
-    /// Why it is not polled, if it is not and there is no pause.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_polled: Option<String>,
-}
 
 /// A change of the limits of a queue that is served. What is `None` stays.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

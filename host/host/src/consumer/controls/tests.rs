@@ -1,4 +1,5 @@
 use super::*;
+use crate::failure::Timestamp;
 use futures_util::FutureExt;
 
 fn controls(rate: Option<&str>) -> Arc<Controls> {

@@ -1,0 +1,109 @@
+use super::*;
+use crate::queue::ordinary_message;
+use backstop_core::backoff::Backoff;
+use backstop_core::breaker::BreakerSettings;
+
+fn breaker(by: BreakerKey) -> Breaker {
+    let settings = BreakerSettings {
+        minimum: 2,
+        shortest_outage: Duration::ZERO,
+        pauses: Backoff::milliseconds(1_000, 1_000),
+        most: 4,
+        ..BreakerSettings::default()
+    };
+    Breaker::new("orders", Some(&BreakerOptions { by, settings }))
+}
+
+fn of_tenant(tenant: &str) -> Message {
+    Message {
+        body: format!(r#"{{"tenant":"{tenant}"}}"#).into(),
+        ..ordinary_message()
+    }
+}
+
+fn fail(breaker: &Breaker, message: &Message) {
+    let entered = breaker.enter(message).ok().unwrap();
+    entered.failed(&ErrorClass::Transient, &Error::new("HTTP 503", "busy"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_down_is_polled_for_one_probe_at_a_time() {
+    let breaker = breaker(BreakerKey::Queue);
+    let message = of_tenant("a");
+    assert!(breaker.is_free() && !breaker.has_keys());
+    fail(&breaker, &message);
+    assert!(breaker.is_free());
+    fail(&breaker, &message);
+    assert!(!breaker.is_free() && breaker.is_closed());
+    assert_eq!(breaker.down()[0].state, "open");
+    let started = Instant::now();
+    assert_eq!(breaker.passed(|| 0).await, 1);
+    let waited = started.elapsed();
+    assert!((500..=1_050).contains(&waited.as_millis()), "{waited:?}");
+    // A poll is under way for it.
+    let another = tokio::time::timeout(Duration::from_secs(60), breaker.passed(|| 1));
+    assert!(another.await.is_err());
+    let probe = breaker.enter(&message).ok().unwrap();
+    assert_eq!(breaker.enter(&message).err().unwrap().wait, Duration::ZERO);
+    // What is dropped proves nothing: another one may probe.
+    drop(probe);
+    breaker.enter(&message).ok().unwrap().succeeded();
+    assert!(!breaker.is_closed());
+    assert_eq!(breaker.down()[0].state, "growing");
+    for _ in 0..50 {
+        breaker.enter(&message).ok().unwrap().succeeded();
+    }
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    breaker.enter(&message).ok().unwrap().succeeded();
+    assert!(breaker.is_free() && breaker.down().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_down_stops_no_other_and_is_reported() {
+    let breaker = breaker(BreakerKey::Pointer("/tenant".to_owned()));
+    for _ in 0..2 {
+        fail(&breaker, &of_tenant("b"));
+    }
+    let down = breaker.enter(&of_tenant("b")).err().unwrap();
+    assert_eq!(down.key, "b");
+    assert!(down.wait > Duration::ZERO);
+    assert!(breaker.is_free() && breaker.has_keys());
+    breaker.enter(&of_tenant("a")).ok().unwrap().succeeded();
+    // Without a key, or with another class, nothing counts.
+    for _ in 0..9 {
+        let entered = breaker.enter(&ordinary_message()).ok().unwrap();
+        entered.failed(&ErrorClass::Transient, &Error::new("HTTP 503", ""));
+        let entered = breaker.enter(&of_tenant("c")).ok().unwrap();
+        entered.failed(&ErrorClass::Permanent, &Error::new("HTTP 400", ""));
+    }
+    let down: Vec<_> = breaker.down().into_iter().map(|it| it.key).collect();
+    assert_eq!(down, [Some("b".to_owned())]);
+    assert_eq!(breaker.wanted(), []);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(breaker.wanted(), [("b".to_owned(), 1)]);
+    breaker.enter(&of_tenant("b")).ok().unwrap().succeeded();
+    assert_eq!(breaker.recovered(), Vec::<String>::new());
+    for _ in 0..50 {
+        breaker.enter(&of_tenant("b")).ok().unwrap().succeeded();
+    }
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    breaker.enter(&of_tenant("b")).ok().unwrap().succeeded();
+    assert_eq!(breaker.recovered(), ["b"]);
+    assert_eq!(breaker.recovered(), Vec::<String>::new());
+}
+
+#[test]
+fn a_key_is_one_line_of_a_bounded_length() {
+    let of = Of {
+        by: BreakerKey::Pointer("/tenant".to_owned()),
+        keys: Mutex::new(Keys {
+            breakers: Breakers::new(BreakerSettings::default(), 1),
+            recovered: Vec::new(),
+        }),
+    };
+    assert_eq!(of.key(&of_tenant("")), None);
+    let key = of.key(&of_tenant(&"é".repeat(500))).unwrap();
+    assert!((100..=KEY_BYTES + 4).contains(&key.len()), "{}", key.len());
+    let key = of.key(&of_tenant("a\\nb")).unwrap();
+    assert_eq!(key.lines().count(), 1, "{key}");
+}
