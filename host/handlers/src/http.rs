@@ -62,7 +62,7 @@ pub enum HttpError {
     },
     /// The health path is none, nor an HTTP URL.
     #[error(
-        "`{health}` is neither a path of the worker nor an HTTP URL: expected one such as /healthz"
+        "the health path `{health}` is neither a path of the worker nor an HTTP URL: expected one such as /healthz"
     )]
     Health {
         /// The configured text.

@@ -1,5 +1,6 @@
 //! `backstop set`: changes the limits of a queue on running hosts.
 
+use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
 use backstop_host::consumer::Serving;
 use clap::Parser;
@@ -48,7 +49,13 @@ fn limit(text: &str) -> Result<(String, Value), String> {
     let expected = || format!("`{text}`: expected rate=50/s, rate=none or max-in-flight=20");
     let (key, value) = text.split_once('=').ok_or_else(expected)?;
     let value = match key {
-        "rate" => Value::from(value),
+        "rate" => {
+            if value != "none" {
+                let checked = value.parse::<Rate>();
+                checked.map_err(|error| format!("{error}, or none for no limit"))?;
+            }
+            Value::from(value)
+        }
         "max-in-flight" => Value::from(value.parse::<u64>().map_err(|_| expected())?),
         _ => return Err(expected()),
     };
@@ -86,6 +93,7 @@ mod tests {
         assert_eq!(limit("max-in-flight=20").unwrap().1, Value::from(20));
         for invalid in [
             "rate",
+            "rate=",
             "speed=5",
             "max-in-flight=many",
             "max-in-flight=-1",
