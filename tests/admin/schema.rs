@@ -1,10 +1,8 @@
 //! The document and the schema of the interface, against real answers.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use backstop_host::admin::paths;
+use backstop_host::admin::{ROUTES, Route};
 use backstop_tests::backstop::Running;
-use backstop_tests::documents::document;
+use backstop_tests::documents::{compare_rows, document};
 use serde_json::{Value, json};
 
 use super::validator::mistakes;
@@ -15,40 +13,67 @@ pub(super) fn schema() -> Value {
     serde_json::from_str(&document("host/docs/admin.schema.json")).unwrap()
 }
 
-/// The table of requests: the names of the body and of the answer by method and path.
-fn table() -> BTreeMap<String, [Option<String>; 2]> {
-    let text = document("host/docs/admin.md");
-    let rows = text
-        .lines()
-        .filter(|line| line.starts_with("| `GET /") || line.starts_with("| `POST /"));
-    rows.map(|row| {
-        let cells: Vec<_> = row
-            .split('|')
-            .map(|cell| cell.trim().trim_matches('`'))
-            .collect();
-        let path = cells[1].split('?').next().unwrap();
-        let name = |cell: &str| (!["", "text"].contains(&cell)).then(|| cell.to_owned());
-        (path.to_owned(), [name(cells[2]), name(cells[3])])
-    })
-    .collect()
-}
-
-/// Asserts that an answer is as the document says.
-pub(super) fn hold(path: &str, answer: &Value) {
-    let name = table()[path][1].clone().unwrap();
-    let found = mistakes(&schema(), &name, answer);
-    assert!(found.is_empty(), "{path}: {found:#?}");
+/// Asserts that an answer is as the schema says.
+pub(super) fn hold(shown: &str, answer: &Value) {
+    let route = ROUTES.iter().find(|route| route.shown() == shown).unwrap();
+    let found = mistakes(&schema(), route.answer, answer);
+    assert!(found.is_empty(), "{shown}: {found:#?}");
 }
 
 #[test]
-fn every_path_is_documented_with_definitions_that_exist() {
-    let documented: BTreeSet<_> = table().into_keys().collect();
-    let routed: BTreeSet<_> = paths().map(|path| path.replace("{}", "ID")).collect();
-    assert_eq!(documented, routed, "host/docs/admin.md and the routes");
-    let schema = schema();
-    for name in table().into_values().flatten().flatten() {
-        assert!(schema["$defs"][&name].is_object(), "{name}");
+fn the_table_of_requests_is_made_from_the_routes() {
+    let row = |route: &Route| {
+        let code = |name: &str| format!("`{name}`");
+        let body = route.body().map_or(String::new(), code);
+        let answer = match route.answer {
+            "text" => "text".to_owned(),
+            name => code(name),
+        };
+        let (request, query) = (route.shown(), route.query());
+        let row = format!(
+            "| `{request}{query}` | {body} | {answer} | {} |",
+            route.meaning
+        );
+        row.replace("|  |", "| |")
+    };
+    let rows: Vec<_> = ROUTES.iter().map(row).collect();
+    compare_rows("host/docs/admin.md", &["| `GET /", "| `POST /"], &rows);
+}
+
+/// Sends the example of the schema to each route, and compares each answer with the schema.
+#[tokio::test]
+async fn every_route_answers_its_example_as_the_schema_says() {
+    let world = World::with_token(&[]).await;
+    let client = reqwest::Client::new();
+    // The one that stops the host is the last.
+    let (last, others): (Vec<_>, Vec<_>) = ROUTES
+        .iter()
+        .partition(|route| route.shown() == "POST /v1/drain");
+    for route in others.into_iter().chain(last) {
+        let shown = route.shown();
+        let path = shown.split(' ').nth(1).unwrap();
+        let url = format!("{}{path}", world.url);
+        let request = match route.body() {
+            None => client.get(url),
+            Some(body) => client.post(url).json(&example(body)),
+        };
+        let (status, answer) = answer(request.bearer_auth(TOKEN)).await;
+        assert_eq!(status, 200, "{shown}: {answer}");
+        if route.answer != "text" {
+            hold(&shown, &answer);
+        }
     }
+    let (code, _) = world.running.ended().await;
+    assert_eq!(code, 0, "a drain ends the host");
+}
+
+/// The first example of a body, which is as the schema says.
+fn example(body: &str) -> Value {
+    let schema = schema();
+    let example = schema["$defs"][body]["examples"][0].clone();
+    let found = mistakes(&schema, body, &example);
+    assert!(found.is_empty(), "the example of `{body}`: {found:#?}");
+    example
 }
 
 #[tokio::test]

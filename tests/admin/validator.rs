@@ -15,7 +15,12 @@ fn check(root: &Value, schema: &Value, value: &Value, place: &str, found: &mut V
     let mut wrong = |what: String| found.push(format!("{place}: {what}: {value}"));
     for (keyword, expected) in schema.as_object().unwrap() {
         let fits = match keyword.as_str() {
-            "description" | "$ref" | "properties" | "additionalProperties" | "items" => true,
+            "description"
+            | "examples"
+            | "$ref"
+            | "properties"
+            | "additionalProperties"
+            | "items" => true,
             "const" => value == expected,
             "enum" => expected.as_array().unwrap().contains(value),
             "type" => match expected.as_str() {

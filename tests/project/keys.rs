@@ -2,10 +2,8 @@
 //!
 //! `RENEW=1` writes them again.
 
-use std::fs;
-
 use backstop_host::config::{rows_of, schema};
-use backstop_tests::documents::{blocks, document, top};
+use backstop_tests::documents::{blocks, compare, document};
 use serde_json::Value;
 
 const CONFIGURATION: &str = "host/docs/configuration.md";
@@ -22,19 +20,6 @@ const SECTIONS: [(&str, &[&str]); 8] = [
     ("### Breaker", &["queues.NAME.breaker"]),
     ("## `[lambda]`", &["lambda"]),
 ];
-
-/// Compares a file with what it is made of, or writes it.
-fn compare(name: &str, made: &str) {
-    let is_same = document(name) == made;
-    if !is_same && std::env::var_os("RENEW").is_some() {
-        fs::write(top().join(name), made).unwrap();
-    } else {
-        assert!(
-            is_same,
-            "{name} is outdated: RENEW=1 writes it again\n{made}"
-        );
-    }
-}
 
 #[test]
 fn the_tables_of_keys_are_made_from_their_list() {

@@ -76,6 +76,31 @@ pub fn anchors(document: &str) -> BTreeSet<String> {
     anchors
 }
 
+/// Compares a file with what it is made of; with `RENEW=1` writes it again.
+pub fn compare(name: &str, made: &str) {
+    let is_same = document(name) == made;
+    if !is_same && std::env::var_os("RENEW").is_some() {
+        std::fs::write(top().join(name), made).unwrap();
+    } else {
+        assert!(
+            is_same,
+            "{name} is outdated: RENEW=1 writes it again\n{made}"
+        );
+    }
+}
+
+/// Compares the rows of a table, whose lines begin with one of these texts, with what they are made of; with `RENEW=1` writes them again.
+pub fn compare_rows(name: &str, begins: &[&str], rows: &[String]) {
+    let text = document(name);
+    let is_row = |line: &&str| begins.iter().any(|begin| line.starts_with(begin));
+    let before: Vec<_> = text.lines().take_while(|line| !is_row(line)).collect();
+    let after: Vec<_> = text.lines().skip(before.len()).skip_while(is_row).collect();
+    assert!(!after.iter().any(is_row), "{name}: one table has all rows");
+    let rows = rows.iter().map(String::as_str);
+    let lines: Vec<_> = before.into_iter().chain(rows).chain(after).collect();
+    compare(name, &format!("{}\n", lines.join("\n")));
+}
+
 /// Compares a block of output in a document with what a command printed, as `same` sees both; with `RENEW=1` writes it again.
 pub fn compare_block(name: &str, block: &str, printed: &str, same: impl Fn(&str) -> String) {
     let printed = format!("{}\n", printed.trim_end());

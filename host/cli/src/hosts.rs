@@ -33,6 +33,10 @@ pub(crate) struct HostArgs {
     /// The configuration of the hosts; a cache folder that it names takes precedence [default: backstop.toml, if it is in this folder]
     #[arg(long, value_name = "FILE", conflicts_with = "admin")]
     config: Option<PathBuf>,
+
+    /// Print the answer of each host as JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Where hosts are, for commands whose `--config` means something else too.

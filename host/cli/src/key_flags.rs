@@ -1,5 +1,6 @@
 //! The flags of `backstop run` that set keys of the configuration, made from the list of keys.
 
+use backstop_core::policy::NAMES;
 use backstop_host::Backstop;
 use backstop_host::config::{Flag, Key, keys};
 use clap::builder::{PossibleValuesParser, ValueParser};
@@ -61,11 +62,12 @@ pub(crate) fn of_one_queue() -> Vec<&'static str> {
 
 /// The default of the policy is clap's: it stands apart in the help.
 fn help(key: &Key, flag: Flag) -> String {
+    let help = flag.help.replace("{policies}", &NAMES.join(", "));
     match key.default {
         default if !default.is_empty() && flag.name != POLICY => {
-            format!("{} [default: {default}]", flag.help)
+            format!("{help} [default: {default}]")
         }
-        _ => flag.help.to_owned(),
+        _ => help,
     }
 }
 

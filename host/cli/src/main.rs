@@ -3,6 +3,7 @@
 //! Each command has its flags and prints its results. It returns a [`error::CommandError`], which [`causes`] maps to the documented exit codes. [`terminal`] and [`log`] write to the standard streams, and [`signals`] handles SIGTERM and the like.
 
 mod causes;
+mod commands;
 mod deliver;
 mod demo;
 mod dlq;
@@ -29,10 +30,11 @@ mod why;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use mimalloc::MiMalloc;
 
 use backstop_versions::remove_marks;
+use commands::commands;
 use error::{Context, Exit, Result};
 use log::LogFormat;
 
@@ -71,24 +73,23 @@ struct Cli {
     verbose: u8,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    Demo(demo::Args),
-    Run(Box<run::Args>),
-    Policy(policy::Args),
-    Deliver(deliver::Args),
-    Doctor(Box<doctor::Args>),
-    Status(operate::status::Args),
-    Pause(operate::pause::Args),
-    Resume(operate::resume::Args),
-    Set(operate::set::Args),
-    Drain(operate::drain::Args),
-    Waiting(waiting::Args),
-    Wake(wake::Args),
-    Why(why::Args),
-    Dlq(dlq::Args),
+commands! {
+    Demo = asynchronous demo;
+    Run = asynchronous run;
+    Policy = asynchronous policy;
+    Deliver = asynchronous deliver;
+    Doctor = asynchronous doctor;
+    Status = on_a_thread operate::status;
+    Pause = on_a_thread operate::pause;
+    Resume = on_a_thread operate::resume;
+    Set = on_a_thread operate::set;
+    Drain = on_a_thread operate::drain;
+    Waiting = on_a_thread waiting;
+    Wake = on_a_thread wake;
+    Why = on_a_thread why;
+    Dlq = asynchronous dlq;
     #[command(hide = true)]
-    EndOrphans(orphans::Args),
+    EndOrphans = asynchronous orphans;
 }
 
 fn main() -> ExitCode {
@@ -149,31 +150,10 @@ fn run(command: Command) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("can't start the async runtime")?;
     let ended = runtime.block_on(async {
         signals::survive_file_size_limit()?;
-        match command {
-            Command::Demo(args) => demo::run(args).await,
-            Command::Run(args) => run::run(*args).await,
-            Command::Doctor(args) => doctor::run(*args).await,
-            Command::Deliver(args) => deliver::run(args).await,
-            Command::Dlq(args) => dlq::run(args).await,
-            Command::EndOrphans(args) => orphans::run(&args),
-            Command::Status(args) => blocking(move || operate::status::run(&args)).await,
-            Command::Pause(args) => blocking(move || operate::pause::run(&args)).await,
-            Command::Resume(args) => blocking(move || operate::resume::run(&args)).await,
-            Command::Set(args) => blocking(move || operate::set::run(&args)).await,
-            Command::Drain(args) => blocking(move || operate::drain::run(&args)).await,
-            Command::Waiting(args) => blocking(move || waiting::run(&args)).await,
-            Command::Wake(args) => blocking(move || wake::run(&args)).await,
-            Command::Why(args) => blocking(move || why::run(&args)).await,
-            Command::Policy(args) => blocking(move || policy::run(args)).await,
-        }
+        command.run().await
     });
     // Does not wait for blocking work, such as a policy that is being compiled.
     remove_marks();
     runtime.shutdown_background();
     ended
-}
-
-/// Runs a command that waits for files or the network without `async`.
-async fn blocking(command: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
-    tokio::task::spawn_blocking(command).await?
 }

@@ -97,7 +97,7 @@ async fn keep_running() {
 }
 
 /// The guard process.
-pub(super) fn run(args: &Args) -> Result<()> {
+pub(super) async fn run(args: Args) -> Result<()> {
     // It has the host's environment.
     close_memory();
     // Signals that stop the host are not for the guard, which outlives it.

@@ -69,10 +69,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     hosts: HostArgs,
-
-    /// Print the answer of each host as JSON, one object a line
-    #[arg(long)]
-    json: bool,
 }
 
 /// A host and what it did.
@@ -99,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => Milliseconds::from_duration(args.spread),
     };
     let answers = wake(spread, args.dry_run)?;
-    if args.json {
+    if args.hosts.json {
         print_each(&answers)?;
     } else {
         print(args, &answers, spread, clock::now());

@@ -1,22 +1,20 @@
 //! The built-in policies, by name. `make policies` builds their modules from `policies/`.
 
 macro_rules! modules {
-    ($($name:literal)*) => {
+    (
+        formulas { $($(#[$doc:meta])+ $formula:literal $type:ident $function:ident;)+ }
+        rules { $($rule:literal $parse:ident;)+ }
+    ) => {
+        modules! { $($formula)+ $($rule)+ }
+    };
+    ($($name:literal)+) => {
         /// The name and core module of each policy.
         const POLICIES: &[(&str, &[u8])] =
-            &[$(($name, include_bytes!(concat!("../builtin/", $name, ".wasm")))),*];
+            &[$(($name, include_bytes!(concat!("../builtin/", $name, ".wasm")))),+];
     };
 }
 
-// Those of `backstop_core::policy::NAMES`, in its order.
-modules! {
-    "full-jitter"
-    "equal-jitter"
-    "linear"
-    "decorrelated-jitter"
-    "aws-sdk-2.0"
-    "aws-sdk-2.1"
-}
+backstop_core::built_in_policies!(modules);
 
 /// The names, in the order of the documentation.
 pub fn names() -> impl Iterator<Item = &'static str> {

@@ -24,6 +24,7 @@ use backstop_queue::Connections;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::error::Result;
+use crate::policy::policy_help;
 
 /// Deliver JSON lines to a queue, a table or a stream in batches, and send only the failed entries again
 ///
@@ -62,8 +63,7 @@ struct Shared {
     #[arg(long, value_name = "FILE", default_value = "undelivered.jsonl")]
     undelivered: PathBuf,
 
-    /// The policy for failed entries: a built-in (full-jitter, equal-jitter, linear, decorrelated-jitter, aws-sdk-2.0, aws-sdk-2.1), the path of a .wasm or .wat file, a policy's folder, s3://bucket/key or oci://registry/repository:tag [default: full-jitter with base=100ms, cap=20s and max-age=15m]
-    #[arg(long, value_name = "NAME|PATH|URL")]
+    #[arg(long, value_name = "NAME|PATH|URL", help = policy_help("The policy for failed entries", "", " [default: full-jitter with base=100ms, cap=20s and max-age=15m]"))]
     policy: Option<String>,
 
     /// A setting of the policy, such as base=2s; may be repeated

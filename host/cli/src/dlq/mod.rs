@@ -16,8 +16,9 @@ mod s3;
 mod show;
 mod triage;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
+use crate::commands::commands;
 use crate::error::Result;
 
 const EXAMPLES: &str = "\
@@ -49,25 +50,17 @@ pub(super) struct Args {
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    List(Box<list::Args>),
-    Show(Box<show::Args>),
-    Triage(Box<triage::Args>),
-    Redrive(Box<redrive::Args>),
-    Runs(runs::Args),
-    Archive(Box<archive::Args>),
-    Restore(Box<restore::Args>),
+commands! {
+    List = asynchronous list;
+    Show = asynchronous show;
+    Triage = asynchronous triage;
+    Redrive = asynchronous redrive;
+    Runs = asynchronous runs;
+    Archive = asynchronous archive;
+    Restore = asynchronous restore;
 }
 
+/// Runs the command.
 pub(super) async fn run(args: Args) -> Result<()> {
-    match args.command {
-        Command::List(args) => list::run(*args).await,
-        Command::Show(args) => show::run(*args).await,
-        Command::Redrive(args) => redrive::run(*args).await,
-        Command::Runs(args) => runs::run(args).await,
-        Command::Triage(args) => triage::run(*args).await,
-        Command::Archive(args) => archive::run(*args).await,
-        Command::Restore(args) => restore::run(*args).await,
-    }
+    args.command.run().await
 }

@@ -21,6 +21,7 @@ use super::list::Saved;
 use super::queue::QueueArgs;
 use super::reading::{self, ReadingArgs, STOPPING};
 use crate::error::{Exit, Result};
+use crate::policy::policy_help;
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, println};
 
@@ -56,8 +57,7 @@ pub(super) struct Args {
     #[command(flatten)]
     queue: QueueArgs,
 
-    /// The policy: a built-in (full-jitter, equal-jitter, linear, decorrelated-jitter, aws-sdk-2.0, aws-sdk-2.1), the path of a .wasm or .wat file, a policy's folder (built first if it changed), s3://bucket/key or oci://registry/repository:tag [default: that of the queue in the configuration]
-    #[arg(long, value_name = "NAME|PATH|URL")]
+    #[arg(long, value_name = "NAME|PATH|URL", help = policy_help("The policy", " (built first if it changed)", " [default: that of the queue in the configuration]"))]
     policy: Option<String>,
 
     /// A setting of the policy, such as base=2s; may be repeated

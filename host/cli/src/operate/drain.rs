@@ -32,7 +32,7 @@ What is in hand ends within `grace` of its queue; the rest returns to the queue 
 ///
 /// It reaches all hosts of this machine, or those of --admin.
 #[derive(Debug, Parser)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, mut_arg("json", |arg| arg.help("Print what each host has in hand at first as JSON, one object a line")))]
 pub(crate) struct Args {
     /// How long to wait for the end of all hosts
     #[arg(long, value_name = "DURATION", value_parser = parse_wait, default_value = "1m")]
@@ -40,10 +40,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     hosts: HostArgs,
-
-    /// Print what each host has in hand at first as JSON, one object a line
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -52,11 +48,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let body = json!({});
     let answers =
         hosts.each(async |host| host.post::<HostStatus>(&["v1", "drain"], &body).await)?;
-    if args.json {
+    if args.hosts.json {
         print_each(&answers)?;
     }
     for (host, answer) in &answers {
-        if !args.json {
+        if !args.hosts.json {
             println!("{}", line(host, answer));
         }
     }
@@ -70,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 whole_seconds(args.wait)
             )));
         }
-        if !args.json {
+        if !args.hosts.json {
             let took = whole_seconds(started.elapsed());
             println!(
                 "{BOLD}{}{BOLD:#}  ended after {took}",

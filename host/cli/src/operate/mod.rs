@@ -6,27 +6,36 @@ pub(crate) mod resume;
 pub(crate) mod set;
 pub(crate) mod status;
 
-use backstop_host::admin::{Host, HostAnswer};
+use backstop_core::text::one_line;
+use backstop_host::admin::HostAnswer;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::Result;
-use crate::hosts::{HostArgs, Hosts};
+use crate::hosts::{HostArgs, print_each};
+use crate::terminal::println;
+use crate::terminal::style::BOLD;
 
-/// A host and what it did.
-type Answers<T> = Vec<(Host, HostAnswer<T>)>;
-
-/// Sends an action on a queue to every host that serves it. The end of the command is [`Hosts::carried_out_by`] those that have answered.
-fn act<T: DeserializeOwned>(
-    hosts: &HostArgs,
+/// Sends an action on a queue to every host that serves it, and prints the answers: for people, what `said` makes of each.
+fn act<T: DeserializeOwned + Serialize>(
+    args: &HostArgs,
     queue: &str,
     action: &str,
     body: &Value,
-) -> Result<(Hosts, Answers<T>)> {
-    let hosts = hosts.serving(queue)?;
-    let answers = hosts.each(async |host| host.post(&["v1", action], body).await)?;
-    let answers = answers.into_iter();
-    let answers = answers.map(|(host, answer)| (host.clone(), answer));
-    let answers = answers.collect();
-    Ok((hosts, answers))
+    said: impl Fn(&T) -> String,
+) -> Result<()> {
+    let hosts = args.serving(queue)?;
+    let answers: Vec<(_, HostAnswer<T>)> =
+        hosts.each(async |host| host.post(&["v1", action], body).await)?;
+    if args.json {
+        print_each(&answers)?;
+    } else {
+        let queue = one_line(queue);
+        for (host, answer) in &answers {
+            let (host, said) = (one_line(host.name()), said(&answer.result));
+            println!("{BOLD}{queue}{BOLD:#}  {host}  {said}");
+        }
+    }
+    hosts.carried_out_by(answers.len())
 }

@@ -11,9 +11,7 @@ use serde_json::json;
 
 use super::act;
 use crate::error::Result;
-use crate::hosts::{HostArgs, print_each};
-use crate::terminal::println;
-use crate::terminal::style::BOLD;
+use crate::hosts::HostArgs;
 use crate::time::{at, parse_wait};
 
 const EXAMPLES: &str = "\
@@ -46,30 +44,20 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     hosts: HostArgs,
-
-    /// Print the answer of each host as JSON, one object a line
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let queue = &args.queue;
     let over = args.r#for.map(Milliseconds::from_duration);
-    let body = json!({"queue": args.queue, "for": over, "why": args.why});
-    let (hosts, answers) = act::<Pause>(&args.hosts, &args.queue, "pause", &body)?;
-    if args.json {
-        print_each(&answers)?;
-        return hosts.carried_out_by(answers.len());
-    }
-    let queue = one_line(&args.queue);
-    for (host, answer) in &answers {
-        let until = answer.result.until.map_or_else(
-            || format!("until `backstop resume {queue}`"),
-            |until| format!("until {}", at(until, clock::now())),
-        );
-        println!(
-            "{BOLD}{queue}{BOLD:#}  {}  paused {until}",
-            one_line(host.name())
-        );
-    }
-    hosts.carried_out_by(answers.len())
+    let body = json!({"queue": queue, "for": over, "why": args.why});
+    act(
+        &args.hosts,
+        queue,
+        "pause",
+        &body,
+        |pause: &Pause| match pause.until {
+            Some(until) => format!("paused until {}", at(until, clock::now())),
+            None => format!("paused until `backstop resume {}`", one_line(queue)),
+        },
+    )
 }

@@ -11,9 +11,7 @@ use serde_json::json;
 
 use super::act;
 use crate::error::Result;
-use crate::hosts::{HostArgs, print_each};
-use crate::terminal::println;
-use crate::terminal::style::BOLD;
+use crate::hosts::HostArgs;
 use crate::time::{ago, parse_wait, rounded};
 
 const EXAMPLES: &str = "\
@@ -40,35 +38,21 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     hosts: HostArgs,
-
-    /// Print the answer of each host as JSON, one object a line
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let ramp = Milliseconds::from_duration(args.ramp);
     let body = json!({"queue": args.queue, "ramp": ramp});
-    let (hosts, answers) = act::<Resumed>(&args.hosts, &args.queue, "resume", &body)?;
-    if args.json {
-        print_each(&answers)?;
-        return hosts.carried_out_by(answers.len());
-    }
-    let queue = one_line(&args.queue);
     let over = match args.ramp {
         Duration::ZERO => String::new(),
         ramp => format!(", and grows to its limit over {}", rounded(ramp)),
     };
-    for (host, answer) in &answers {
-        let said = match &answer.result.ended {
-            Some(pause) => {
-                let since = ago(pause.since, clock::now());
-                let by = one_line(&pause.by);
-                format!("resumed{over}: it was paused {since} by {by}")
-            }
-            None => "was not paused".to_owned(),
-        };
-        println!("{BOLD}{queue}{BOLD:#}  {}  {said}", one_line(host.name()));
-    }
-    hosts.carried_out_by(answers.len())
+    let said = |resumed: &Resumed| match &resumed.ended {
+        Some(pause) => {
+            let (since, by) = (ago(pause.since, clock::now()), one_line(&pause.by));
+            format!("resumed{over}: it was paused {since} by {by}")
+        }
+        None => "was not paused".to_owned(),
+    };
+    act(&args.hosts, &args.queue, "resume", &body, said)
 }

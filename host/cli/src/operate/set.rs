@@ -1,17 +1,13 @@
 //! `backstop set`: changes the limits of a queue on running hosts.
 
 use backstop_core::rate::Rate;
-use backstop_core::text::one_line;
-use backstop_host::consumer::Serving;
 use clap::Parser;
 use serde_json::{Map, Value};
 
 use super::act;
 use super::status::limits;
 use crate::error::{Exit, Result};
-use crate::hosts::{HostArgs, print_each};
-use crate::terminal::println;
-use crate::terminal::style::BOLD;
+use crate::hosts::HostArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,10 +35,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     hosts: HostArgs,
-
-    /// Print the answer of each host as JSON, one object a line
-    #[arg(long)]
-    json: bool,
 }
 
 fn limit(text: &str) -> Result<(String, Value), String> {
@@ -70,17 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             return Err(Exit::Usage.because(text));
         }
     }
-    let (hosts, answers) = act::<Serving>(&args.hosts, &args.queue, "set", &Value::Object(body))?;
-    if args.json {
-        print_each(&answers)?;
-        return hosts.carried_out_by(answers.len());
-    }
-    let queue = one_line(&args.queue);
-    for (host, answer) in &answers {
-        let limits = limits(&answer.result);
-        println!("{BOLD}{queue}{BOLD:#}  {}  {limits}", one_line(host.name()));
-    }
-    hosts.carried_out_by(answers.len())
+    act(&args.hosts, &args.queue, "set", &body.into(), limits)
 }
 
 #[cfg(test)]

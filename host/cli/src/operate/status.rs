@@ -31,16 +31,12 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     hosts: HostArgs,
-
-    /// Print the answer of each host as JSON, one object a line
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let hosts = args.hosts.hosts()?;
     let answers = hosts.each(status)?;
-    if args.json {
+    if args.hosts.json {
         return print_each(&answers);
     }
     for (host, HostStatus { queues, .. }) in &answers {

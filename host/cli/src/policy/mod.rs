@@ -31,9 +31,12 @@ use std::path::Path;
 
 use backstop_core::settings::Settings;
 use backstop_engine::Policy;
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
+use crate::commands::commands;
 use crate::error::Result;
+
+pub(super) use named_policy::policy_help;
 
 /// Loads and validates a policy by its name, its path or its address, as a host does.
 pub(super) fn load(name: &str, settings: &Settings) -> Result<Policy> {
@@ -63,46 +66,27 @@ pub(super) struct Args {
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    New(new::Args),
-    Build(build::Args),
-    Test(Box<test::Args>),
-    Run(Box<run::Args>),
-    Inspect(inspect::Args),
-    Replay(Box<replay::Args>),
-    Simulate(Box<simulate::Args>),
-    Bench(bench::Args),
-    Compile(compile::Args),
-    Push(Box<push::Args>),
-    Pull(Box<pull::Args>),
-    Sign(sign::Args),
-    Verify(verify::Args),
-    Keygen(keygen::Args),
-    Status(status::Args),
-    Rollback(rollback::Args),
-    Reconsider(reconsider::Args),
+commands! {
+    New = on_a_thread new;
+    Build = on_a_thread build;
+    Test = on_a_thread test;
+    Run = on_a_thread run;
+    Inspect = on_a_thread inspect;
+    Replay = on_a_thread replay;
+    Simulate = on_a_thread simulate;
+    Bench = on_a_thread bench;
+    Compile = on_a_thread compile;
+    Push = on_a_thread push;
+    Pull = on_a_thread pull;
+    Sign = on_a_thread sign;
+    Verify = on_a_thread verify;
+    Keygen = on_a_thread keygen;
+    Status = on_a_thread status;
+    Rollback = on_a_thread rollback;
+    Reconsider = on_a_thread reconsider;
 }
 
-/// Runs the command. It blocks: call it within the runtime, on a thread that may block.
-pub(super) fn run(args: Args) -> Result<()> {
-    match args.command {
-        Command::New(args) => new::run(args),
-        Command::Build(args) => build::run(&args),
-        Command::Test(args) => test::run(&args),
-        Command::Run(args) => run::run(*args),
-        Command::Inspect(args) => inspect::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Simulate(args) => simulate::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Compile(args) => compile::run(&args),
-        Command::Push(args) => push::run(&args),
-        Command::Pull(args) => pull::run(&args),
-        Command::Sign(args) => sign::run(&args),
-        Command::Verify(args) => verify::run(&args),
-        Command::Keygen(args) => keygen::run(&args),
-        Command::Status(args) => status::run(&args),
-        Command::Rollback(args) => rollback::run(&args),
-        Command::Reconsider(args) => reconsider::run(&args),
-    }
+/// Runs the command.
+pub(super) async fn run(args: Args) -> Result<()> {
+    args.command.run().await
 }

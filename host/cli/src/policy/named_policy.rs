@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use backstop_core::policy::NAMES;
 use backstop_core::settings::{Settings, parse_pair};
 use backstop_engine::{Policy, Sandbox, builtin};
 use backstop_versions::{PartSpec, PolicySpec, Source};
@@ -14,13 +15,20 @@ use crate::error::Result;
 /// A policy and its settings, as flags name them.
 #[derive(Debug, Parser)]
 pub(super) struct NamedPolicy {
-    /// The policy: a built-in (full-jitter, equal-jitter, linear, decorrelated-jitter, aws-sdk-2.0, aws-sdk-2.1), the path of a .wasm or .wat file, a policy's folder (built first if it changed), s3://bucket/key or oci://registry/repository:tag
-    #[arg(value_name = "NAME|PATH|URL")]
+    #[arg(value_name = "NAME|PATH|URL", help = policy_help("The policy", " (built first if it changed)", ""))]
     pub(super) policy: String,
 
     /// A setting of the policy, such as base=2s; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub(super) settings: Vec<(String, String)>,
+}
+
+/// The help of an argument that names a policy.
+pub(crate) fn policy_help(what: &str, about_a_folder: &str, default: &str) -> String {
+    format!(
+        "{what}: a built-in ({}), the path of a .wasm or .wat file, a policy's folder{about_a_folder}, s3://bucket/key or oci://registry/repository:tag{default}",
+        NAMES.join(", ")
+    )
 }
 
 impl NamedPolicy {

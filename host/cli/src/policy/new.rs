@@ -73,10 +73,11 @@ impl From<Lang> for Language {
     }
 }
 
-pub(super) fn run(args: Args) -> Result<()> {
+pub(super) fn run(args: &Args) -> Result<()> {
     let language = Language::from(args.lang);
     let folder = args
         .folder
+        .clone()
         .unwrap_or_else(|| PathBuf::from(args.name.to_string()));
     let mut missing = backstop_workbench::missing_toolchain(language, &folder);
     // Before anything is written.

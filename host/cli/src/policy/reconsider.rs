@@ -49,10 +49,6 @@ pub(super) struct Args {
 
     #[command(flatten)]
     hosts: HostArgs,
-
-    /// Print the answer of each host as JSON, one object a line
-    #[arg(long)]
-    json: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -70,14 +66,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let lists = lists.map(|(host, answer)| (*host, std::mem::take(&mut answer.result.earlier)));
     let taken = pass_on(&args.queue, args.dry_run, &lists.collect::<Vec<_>>());
     for ((host, answer), taken) in answers.iter().zip(&taken) {
-        if args.json {
+        if args.hosts.json {
             println!("{}", joined(json!(answer), json!({"others": taken})));
         } else {
             print(args, host, &answer.result, taken);
         }
     }
     let resent = answers.iter().any(|(_, answer)| answer.result.resent > 0);
-    if !args.json && (resent || taken.iter().any(|it| it.resent > 0)) {
+    if !args.hosts.json && (resent || taken.iter().any(|it| it.resent > 0)) {
         println!(
             "  a host that was not asked may receive what is sent again: it lets it wait as decided"
         );

@@ -45,10 +45,6 @@ pub(super) struct Args {
 
     #[command(flatten)]
     hosts: HostArgs,
-
-    /// Print the answer of each host as JSON, one object a line
-    #[arg(long)]
-    json: bool,
 }
 
 /// What a host is asked for. An older one refuses what it does not know, so that is left out unless it is given.
@@ -97,7 +93,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         .into_iter()
         .map(|((host, _), answer)| (*host, answer))
         .collect();
-    print(&answers, args.json)?;
+    print(&answers, args.hosts.json)?;
     let reached = answers.len();
     let mut queues = answers.into_iter().flat_map(|(_, answer)| answer.queues);
     let refused = queues.find_map(|queue| {

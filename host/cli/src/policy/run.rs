@@ -84,12 +84,11 @@ fn fraction(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(super) fn run(args: Args) -> Result<()> {
+pub(super) fn run(args: &Args) -> Result<()> {
     let policy = args.policy.load_unvalidated()?;
-    let json = args.json;
     let (failure, payload) = args.failure()?;
     let evaluation = policy.evaluate(&failure, &payload);
-    if json {
+    if args.json {
         println!("{}", as_json(&policy, &failure, &evaluation));
     } else {
         explain(&policy, &failure, &evaluation);
@@ -103,7 +102,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 impl Args {
-    fn failure(self) -> Result<(Failure, Arc<Payload>)> {
+    fn failure(&self) -> Result<(Failure, Arc<Payload>)> {
         let body = self.given.payload()?;
         if let Some(path) = &self.failure {
             let (failure, recorded) = read(path)?;
@@ -117,14 +116,14 @@ impl Args {
             random: self
                 .random
                 .unwrap_or_else(|| random(&self.id, self.attempt)),
-            message_id: self.id,
+            message_id: self.id.clone(),
             attempt: self.attempt,
             age: Milliseconds::from_duration(self.age),
             failed_at: clock::now(),
             previous_delay: self.previous_delay.map(Milliseconds::from_duration),
             error: self.given.error(),
-            source: self.given.source,
-            attributes: self.given.attributes,
+            source: self.given.source.clone(),
+            attributes: self.given.attributes.clone(),
         };
         Ok((failure, body))
     }

@@ -29,15 +29,11 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     hosts: HostArgs,
-
-    /// Print the answer of each host as JSON, one object a line
-    #[arg(long)]
-    json: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let hosts = args.hosts.hosts()?;
-    print(&hosts.each(status)?, args.json)
+    print(&hosts.each(status)?, args.hosts.json)
 }
 
 /// Prints the status of each host: a line of JSON, or a paragraph for each queue.

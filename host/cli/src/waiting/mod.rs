@@ -45,10 +45,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     hosts: HostArgs,
-
-    /// Print the answer of each host as JSON, one object a line
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -69,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             return Err(not_served(name).into());
         }
     }
-    if args.json {
+    if args.hosts.json {
         return print_each(&answers);
     }
     let is_filtered = !args.filters.filter().is_empty();

@@ -21,9 +21,12 @@ pub enum PolicyError {
 
 /// Makes [`NAMES`] and [`by_name`] from the list of the built-in policies.
 macro_rules! policies {
-    ($($name:literal = $policy:ident::$with:ident($parse:path);)*) => {
+    (
+        formulas { $($(#[$doc:meta])+ $formula:literal $type:ident $function:ident;)+ }
+        rules { $($rule:literal $parse:ident;)+ }
+    ) => {
         /// The names of the built-in policies, in the order of the documentation.
-        pub const NAMES: [&str; [$($name),*].len()] = [$($name),*];
+        pub const NAMES: [&str; [$($formula,)+ $($rule),+].len()] = [$($formula,)+ $($rule),+];
 
         /// The built-in policy with this name, in Rust. It accepts the settings that the component with this name accepts, and rejects others with the same text.
         ///
@@ -41,22 +44,15 @@ macro_rules! policies {
             let pairs = settings.iter();
             let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
             Ok(match name {
-                $($name => Arc::new($policy::$with($parse(pairs)?)),)*
+                $($formula => Arc::new($type::with_settings(Settings::parse(pairs)?)),)+
+                $($rule => Arc::new(AwsSdk::new(Rule::$parse(pairs)?)),)+
                 _ => return Err(PolicyError::Unknown(name.to_owned())),
             })
         }
     };
 }
 
-// The list of the built-in policies. Their modules, the script that builds them, the package for Lambda and the documents are compared with it.
-policies! {
-    "full-jitter" = FullJitter::with_settings(Settings::parse);
-    "equal-jitter" = EqualJitter::with_settings(Settings::parse);
-    "linear" = Linear::with_settings(Settings::parse);
-    "decorrelated-jitter" = DecorrelatedJitter::with_settings(Settings::parse);
-    "aws-sdk-2.0" = AwsSdk::new(Rule::parse_2_0);
-    "aws-sdk-2.1" = AwsSdk::new(Rule::parse_2_1);
-}
+crate::built_in_policies!(policies);
 
 #[cfg(test)]
 mod tests {

@@ -23,6 +23,7 @@ mod aws_sdk;
 mod by_name;
 mod digest;
 mod failed_attempt;
+mod list;
 mod part_name;
 mod profile;
 pub mod standard;

@@ -12,29 +12,6 @@ use crate::decision::Answer;
 use crate::failure::Failure;
 use crate::settings;
 
-/// `full-jitter`: a random delay from the floor to the exponential delay. It spreads retries the most, but some come early.
-///
-/// ```
-/// use std::time::Duration;
-/// use backstop_core::policy::{FullJitter, Policy};
-///
-/// let policy = FullJitter::default()
-///     .base(Duration::from_millis(50))
-///     .cap(Duration::from_secs(5))
-///     .max_attempts(8);
-/// assert_eq!(policy.settings().to_string(), "base=50ms, cap=5s, max-attempts=8");
-/// ```
-pub type FullJitter = Standard<formulas::FullJitter>;
-
-/// `equal-jitter`: half of the exponential delay, plus a random part of the other half. No retry comes early.
-pub type EqualJitter = Standard<formulas::EqualJitter>;
-
-/// `linear`: the base times the attempt, without jitter. For few messages, and services that need time to recover.
-pub type Linear = Standard<formulas::Linear>;
-
-/// `decorrelated-jitter`: a random delay from the base to three times the previous delay.
-pub type DecorrelatedJitter = Standard<formulas::DecorrelatedJitter>;
-
 /// The delay after a failed attempt, in which the standard policies differ.
 pub trait Formula: Send + Sync + 'static {
     /// The name of the policy with this formula.
@@ -44,33 +21,35 @@ pub trait Formula: Send + Sync + 'static {
     fn delay(settings: &Settings, failed: &FailedAttempt<'_>) -> u32;
 }
 
-/// The formulas.
-mod formulas {
-    use super::{FailedAttempt, Formula, Settings, formula};
+macro_rules! formulas {
+    (
+        formulas { $($(#[$doc:meta])+ $name:literal $type:ident $function:ident;)+ }
+        rules { $($rule:literal $parse:ident;)+ }
+    ) => {
+        $($(#[$doc])+ pub type $type = Standard<formulas::$type>;)+
 
-    macro_rules! formulas {
-        ($($type:ident $name:literal $function:path;)+) => {$(
-            #[doc = concat!("The formula of `", $name, "`.")]
-            #[derive(Debug, Clone, Copy)]
-            pub enum $type {}
+        /// The formulas.
+        mod formulas {
+            use super::{FailedAttempt, Formula, Settings, formula};
 
-            impl Formula for $type {
-                const NAME: &'static str = $name;
+            $(
+                #[doc = concat!("The formula of `", $name, "`.")]
+                #[derive(Debug, Clone, Copy)]
+                pub enum $type {}
 
-                fn delay(settings: &Settings, failed: &FailedAttempt<'_>) -> u32 {
-                    $function(settings, failed)
+                impl Formula for $type {
+                    const NAME: &'static str = $name;
+
+                    fn delay(settings: &Settings, failed: &FailedAttempt<'_>) -> u32 {
+                        formula::$function(settings, failed)
+                    }
                 }
-            }
-        )+};
-    }
-
-    formulas! {
-        FullJitter "full-jitter" formula::full_jitter;
-        EqualJitter "equal-jitter" formula::equal_jitter;
-        Linear "linear" formula::linear;
-        DecorrelatedJitter "decorrelated-jitter" formula::decorrelated_jitter;
-    }
+            )+
+        }
+    };
 }
+
+crate::built_in_policies!(formulas);
 
 /// A built-in policy with the formula `F`: [`FullJitter`], [`EqualJitter`], [`Linear`] or [`DecorrelatedJitter`].
 ///

@@ -19,7 +19,8 @@ pub(crate) use address::Address;
 pub use address::AdminError;
 pub use client::{ClientError, Host};
 pub use interface::{AdminQueue, Interface};
-pub use routes::{HostAnswer, HostMessages, HostStatus, HostWaiting, QueueStatus, Resumed, paths};
+pub use route::Route;
+pub use routes::{HostAnswer, HostMessages, HostStatus, HostWaiting, QueueStatus, ROUTES, Resumed};
 pub use socket::ControlSocket;
 pub use token::{Token, TokenError};
 

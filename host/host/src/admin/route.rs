@@ -11,13 +11,17 @@ use super::answer::{Answer, Refused};
 use super::call::Call;
 use super::interface::Interface;
 
-/// A path, its method, and the function that answers it.
-pub(super) struct Route {
-    pub(super) method: Verb,
+/// A path, its method, what it takes and answers, and the function that answers it.
+pub struct Route {
+    pub(super) verb: Verb,
     /// `{}` as the last part stands for any text.
     pub(super) path: &'static str,
-    /// Whether it needs no token: probes of the platform have none.
-    pub(super) is_open: bool,
+    /// The query as the documents show it, or the name of an action's body.
+    pub(super) takes: &'static str,
+    /// The name of the answer; `text` is not JSON.
+    pub answer: &'static str,
+    /// What it does, for the documents.
+    pub meaning: &'static str,
     pub(super) run: Run,
 }
 
@@ -27,6 +31,8 @@ pub(super) type Run = fn(Arc<Interface>, Call) -> BoxFuture<'static, Result<Answ
 /// What a route does: it reads something, or is an action that changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
+    /// Reads, and needs no token: probes of the platform have none.
+    Probe,
     Read,
     /// Sent as a POST with a body of JSON, and logged.
     Action,
@@ -35,55 +41,48 @@ pub(super) enum Verb {
 impl Verb {
     pub(super) fn accepts(self, method: &Method) -> bool {
         match self {
-            Self::Read => [Method::GET, Method::HEAD].contains(method),
+            Self::Probe | Self::Read => [Method::GET, Method::HEAD].contains(method),
             Self::Action => method == Method::POST,
         }
     }
 
     pub(super) fn allowed(self) -> &'static str {
         match self {
-            Self::Read => "GET, HEAD",
+            Self::Probe | Self::Read => "GET, HEAD",
             Self::Action => "POST",
         }
     }
 }
 
-impl fmt::Display for Route {
+impl fmt::Debug for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let method = match self.method {
-            Verb::Read => "GET",
-            Verb::Action => "POST",
-        };
-        write!(f, "{method} {}", self.path)
+        f.write_str(&self.shown())
     }
 }
 
 impl Route {
-    /// A route that reads.
-    pub(super) const fn read(path: &'static str, run: Run) -> Self {
-        Self {
-            method: Verb::Read,
-            path,
-            is_open: false,
-            run,
+    /// The method and path, as the documents show them: `GET /v1/messages/ID`.
+    pub fn shown(&self) -> String {
+        let method = match self.verb {
+            Verb::Probe | Verb::Read => "GET",
+            Verb::Action => "POST",
+        };
+        format!("{method} {}", self.path.replace("{}", "ID"))
+    }
+
+    /// The query as the documents show it, `?queue=…`. It is empty if there is none.
+    pub fn query(&self) -> &'static str {
+        match self.verb {
+            Verb::Probe | Verb::Read => self.takes,
+            Verb::Action => "",
         }
     }
 
-    /// A route that changes something.
-    pub(super) const fn action(path: &'static str, run: Run) -> Self {
-        Self {
-            method: Verb::Action,
-            path,
-            is_open: false,
-            run,
-        }
-    }
-
-    /// Needs no token.
-    pub(super) const fn open(self) -> Self {
-        Self {
-            is_open: true,
-            ..self
+    /// The name of the body of an action.
+    pub fn body(&self) -> Option<&'static str> {
+        match self.verb {
+            Verb::Probe | Verb::Read => None,
+            Verb::Action => Some(self.takes),
         }
     }
 

@@ -38,7 +38,7 @@ async fn handle(
     let admitted = guard.map_or(Ok(()), |guard| guard.site(&parts));
     let found = admitted.and_then(|()| {
         let (route, variable) = find(&parts.method, parts.uri.path(), guard, &parts.headers)?;
-        if let (Some(guard), Verb::Action) = (guard, route.method) {
+        if let (Some(guard), Verb::Action) = (guard, route.verb) {
             guard.content(&parts.headers)?;
         }
         Ok((route, variable))
@@ -60,8 +60,8 @@ async fn handle(
         query: Call::parse_query(parts.uri.query().unwrap_or_default()),
         body: Bytes::new(),
     };
-    let answered = match route.method {
-        Verb::Read => (route.run)(interface, call).await,
+    let answered = match route.verb {
+        Verb::Probe | Verb::Read => (route.run)(interface, call).await,
         Verb::Action => match call::read_body(body).await {
             Ok(body) => {
                 call.body = body;
@@ -85,7 +85,7 @@ fn find(
             .iter()
             .filter_map(|route| route.variable(path).map(|variable| (route, variable)))
     };
-    let is_open = at_path().any(|(route, _)| route.is_open);
+    let is_open = at_path().any(|(route, _)| route.verb == Verb::Probe);
     if let Some(guard) = guard
         && !is_open
     {
@@ -98,8 +98,8 @@ fn find(
         )));
     };
     at_path()
-        .find(|(route, _)| route.method.accepts(method))
-        .ok_or_else(|| Refused::method(first.method.allowed()))
+        .find(|(route, _)| route.verb.accepts(method))
+        .ok_or_else(|| Refused::method(first.verb.allowed()))
 }
 
 /// Runs an action, and logs who asked for what, and its result. It runs to its end even if the client leaves.
@@ -115,7 +115,10 @@ async fn act(
     let request = one_line(&request);
     let running = tokio::spawn(async move {
         let answered = match interface.action() {
-            Ok(_permit) => (route.run)(interface, call).await,
+            Ok(_permit) => match call.expect_only(&[]) {
+                Ok(()) => (route.run)(interface, call).await,
+                Err(refused) => Err(refused),
+            },
             Err(busy) => Err(busy),
         };
         match &answered {

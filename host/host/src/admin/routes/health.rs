@@ -1,5 +1,7 @@
 //! `/livez` and `/readyz`: the probes of Kubernetes and of load balancers.
 
+use std::sync::Arc;
+
 use hyper::StatusCode;
 use serde_json::json;
 
@@ -8,12 +10,12 @@ use crate::admin::call::Call;
 use crate::admin::interface::Interface;
 
 /// Whether the host answers at all.
-pub(super) fn live(_: &Call) -> Result<Answer, Refused> {
+pub(super) async fn live(_: Arc<Interface>, _: Call) -> Result<Answer, Refused> {
     Answer::json(&json!({ "live": true }))
 }
 
 /// Whether all queues are checked and polled, and the host is not stopping; if not, why. A probe may add parameters, such as `?verbose`.
-pub(super) fn ready(host: &Interface, _: &Call) -> Result<Answer, Refused> {
+pub(super) async fn ready(host: Arc<Interface>, _: Call) -> Result<Answer, Refused> {
     let (mut reasons, mut paused) = (Vec::new(), Vec::new());
     match host.queues() {
         Err(starting) => reasons.push(starting.to_string()),

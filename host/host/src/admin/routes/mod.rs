@@ -1,4 +1,4 @@
-//! The routes: one module for each, with its answer.
+//! The routes: one module for each, with its answer, and the table of all of them.
 
 mod drain;
 mod health;
@@ -10,60 +10,68 @@ mod status;
 mod waiting;
 mod wake;
 
-use super::route::Route;
+use super::route::{Route, Verb};
 
 pub use pause::Resumed;
 pub use status::{HostStatus, QueueStatus};
 pub use waiting::{HostMessages, HostWaiting};
 pub use wake::HostAnswer;
 
-/// The method and path of each route, as the documents name them: `POST /v1/rollback`.
-pub fn paths() -> impl Iterator<Item = String> {
-    ROUTES.iter().map(Route::to_string)
+/// Makes [`ROUTES`] from a table: what a route means, its verb and its path; what it takes, which is the query or the name of the body; the name of its answer; and the function that answers. The names are those of the definitions in `admin.schema.json`.
+macro_rules! routes {
+    ($($(#[doc = $meaning:literal])+ $verb:ident $path:literal $(($takes:literal))? -> $answer:literal = $run:path;)*) => {
+        /// All routes, in the order of the documentation.
+        pub const ROUTES: &[Route] = &[$(Route {
+            verb: Verb::$verb,
+            path: $path,
+            takes: concat!($($takes)?),
+            answer: $answer,
+            meaning: concat!($($meaning),+).trim_ascii_start(),
+            run: |host, call| Box::pin($run(host, call)),
+        },)*];
+    };
 }
 
-/// All routes.
-pub(super) const ROUTES: &[Route] = &[
-    Route::read("/livez", |_, call| {
-        Box::pin(async move { health::live(&call) })
-    })
-    .open(),
-    Route::read("/readyz", |host, call| {
-        Box::pin(async move { health::ready(&host, &call) })
-    })
-    .open(),
-    Route::read("/metrics", |host, call| {
-        Box::pin(async move { metrics::metrics(&host, &call) })
-    }),
-    Route::read("/v1/status", |host, call| {
-        Box::pin(async move { status::status(&host, &call) })
-    }),
-    Route::action("/v1/rollback", |host, call| {
-        Box::pin(rollback::roll_back(host, call))
-    }),
-    Route::read("/v1/waiting", |host, call| {
-        Box::pin(async move { waiting::waiting(&host, &call).await })
-    }),
-    Route::read("/v1/messages/{}", |host, call| {
-        Box::pin(async move { waiting::message(&host, call).await })
-    }),
-    Route::action("/v1/wake", |host, call| Box::pin(wake::wake(host, call))),
-    Route::action("/v1/pause", |host, call| {
-        Box::pin(async move { pause::pause(&host, &call) })
-    }),
-    Route::action("/v1/resume", |host, call| {
-        Box::pin(async move { pause::resume(&host, &call) })
-    }),
-    Route::action("/v1/set", |host, call| {
-        Box::pin(async move { pause::set(&host, &call) })
-    }),
-    Route::action("/v1/drain", |host, call| {
-        Box::pin(async move { drain::drain(&host, &call) })
-    }),
-    Route::action("/v1/reconsider", |host, call| {
-        Box::pin(reconsider::reconsider(host, call))
-    }),
-    Route::action("/v1/earlier", |host, call| {
-        Box::pin(reconsider::take(host, call))
-    }),
-];
+routes! {
+    /// the process answers; restart it if it does not
+    Probe "/livez" -> "live" = health::live;
+
+    /// status 200 if all queues are checked and polled and the host is not stopping, else 503 and the reasons. A queue that an operator has paused is ready, and named under `paused`
+    Probe "/readyz" -> "ready" = health::ready;
+
+    /// the [metrics](metrics.md), as at the address of `metrics`
+    Read "/metrics" -> "text" = metrics::metrics;
+
+    /// how the queues are served, and the versions of their policies
+    Read "/v1/status" -> "status" = status::status;
+
+    /// [pauses](operating.md#pausing-a-queue) a queue, until it is resumed or `for` a time
+    Action "/v1/pause" ("pause") -> "paused" = pause::pause;
+
+    /// ends a pause; the messages in flight then grow over `ramp`
+    Action "/v1/resume" ("resume") -> "resumed" = pause::resume;
+
+    /// changes the `rate` (`"none"` for no limit) or the `max-in-flight` of a queue, until the host ends
+    Action "/v1/set" ("set") -> "limits" = pause::set;
+
+    /// stops the host as SIGTERM does, and answers what it has in hand
+    Action "/v1/drain" ("drain") -> "status" = drain::drain;
+
+    /// rolls the policies of the named `queues`, or of all without `queues`, back to their previous versions. Nothing is rolled back if the host does not serve one of the queues, or if another queue shares one of the policies and `shared` does not say that it is meant. `from` is the digest that has to be active
+    Action "/v1/rollback" ("rollback") -> "status" = rollback::roll_back;
+
+    /// what [waits](waiting.md) in the named queues, or in all. The filters `code`, `class`, `attempt`, `id` (each may be repeated) and `due-after` (milliseconds since 1970) choose among the messages; in a code and a class, `*` stands for any text
+    Read "/v1/waiting" ("?queue=…") -> "waiting" = waiting::waiting;
+
+    /// what the host remembers of one message
+    Read "/v1/messages/{}" -> "messages" = waiting::message;
+
+    /// makes waiting messages of a queue visible sooner: those that match `filter`, or all with `"all": true`. An empty filter chooses nothing and is refused
+    Action "/v1/wake" ("wake") -> "woken" = wake::wake;
+
+    /// passes the waiting messages of a queue to the active version of its policy, and makes those visible sooner for which it says so
+    Action "/v1/reconsider" ("reconsider") -> "reconsidered" = reconsider::reconsider;
+
+    /// takes the new times of messages that are sent again from another host, which listed them in its answer to `/v1/reconsider`
+    Action "/v1/earlier" ("earlier") -> "taken" = reconsider::take;
+}

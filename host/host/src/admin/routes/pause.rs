@@ -61,8 +61,7 @@ pub struct Resumed {
 }
 
 /// Pauses a queue.
-pub(super) fn pause(host: &Interface, call: &Call) -> Result<Answer, Refused> {
-    call.expect_only(&[])?;
+pub(super) async fn pause(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     let PauseBody { queue, r#for, why } = call.json()?;
     let over = r#for.map(Milliseconds::as_duration);
     if over.is_some_and(|over| !(Duration::from_secs(1)..=LONGEST).contains(&over)) {
@@ -74,20 +73,19 @@ pub(super) fn pause(host: &Interface, call: &Call) -> Result<Answer, Refused> {
         cut(&mut why, WHY_BYTES);
         why
     });
-    let pause = controls(host, &queue)?.pause(over, why, call.caller.to_string());
+    let pause = controls(&host, &queue)?.pause(over, why, call.caller.to_string());
     answer(queue, false, pause, "paused".to_owned())
 }
 
 /// Ends a pause.
-pub(super) fn resume(host: &Interface, call: &Call) -> Result<Answer, Refused> {
-    call.expect_only(&[])?;
+pub(super) async fn resume(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     let ResumeBody { queue, ramp } = call.json()?;
     let ramp = ramp.as_duration();
     if ramp > LONGEST {
         let text = "expected `ramp` to be at most 14 days, in milliseconds";
         return Err(Refused::invalid(text));
     }
-    let ended = controls(host, &queue)?.resume(ramp, &call.caller.to_string());
+    let ended = controls(&host, &queue)?.resume(ramp, &call.caller.to_string());
     let result = match ended {
         Some(_) => "resumed",
         None => "it was not paused",
@@ -96,8 +94,7 @@ pub(super) fn resume(host: &Interface, call: &Call) -> Result<Answer, Refused> {
 }
 
 /// Changes the limits of a queue until the host ends.
-pub(super) fn set(host: &Interface, call: &Call) -> Result<Answer, Refused> {
-    call.expect_only(&[])?;
+pub(super) async fn set(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     let body: SetBody = call.json()?;
     let limits = NewLimits {
         rate: body.rate.as_deref().map(rate).transpose()?,
@@ -108,7 +105,7 @@ pub(super) fn set(host: &Interface, call: &Call) -> Result<Answer, Refused> {
         return Err(Refused::invalid(text));
     }
     let (found, polling) = (
-        controls(host, &body.queue)?,
+        controls(&host, &body.queue)?,
         &host.queue(&body.queue)?.polling,
     );
     found.set(limits, &call.caller.to_string());

@@ -40,7 +40,6 @@ struct EarlierBody {
 
 /// Decides about the waiting messages of a queue again.
 pub(super) async fn reconsider(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
-    call.expect_only(&[])?;
     let body: ReconsiderBody = call.json()?;
     let waiting = of(&host, &body.queue)?;
     let reconsider = Reconsider {
@@ -58,7 +57,6 @@ pub(super) async fn reconsider(host: Arc<Interface>, call: Call) -> Result<Answe
 
 /// Takes the times that another host decided.
 pub(super) async fn take(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
-    call.expect_only(&[])?;
     let body: EarlierBody = call.json()?;
     let waiting = of(&host, &body.queue)?;
     if body.messages.len() > TIMES {

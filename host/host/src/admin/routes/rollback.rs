@@ -31,7 +31,6 @@ const DIGEST: usize = 8;
 
 /// Rolls the policies of the named queues back. Nothing is rolled back if a queue is unknown, or if another queue shares the policy of a named one and is not meant.
 pub(super) async fn roll_back(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
-    call.expect_only(&[])?;
     let Body {
         queues,
         shared,

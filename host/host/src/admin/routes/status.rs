@@ -1,5 +1,7 @@
 //! `GET /v1/status`: how each queue is served, and which version of its policy it has.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::admin::answer::{Answer, Refused};
@@ -54,9 +56,9 @@ impl QueueStatus {
 }
 
 /// The status of all queues.
-pub(super) fn status(host: &Interface, call: &Call) -> Result<Answer, Refused> {
+pub(super) async fn status(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     call.expect_only(&[])?;
-    Answer::json(&of(host)?)
+    Answer::json(&of(&host)?)
 }
 
 pub(super) fn of(host: &Interface) -> Result<HostStatus, Refused> {

@@ -1,6 +1,7 @@
 //! `GET /v1/waiting` and `GET /v1/messages/{id}`: what waits, and what is remembered of one message.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
@@ -36,15 +37,15 @@ pub struct HostMessages {
 }
 
 /// What waits of the messages that match.
-pub(super) async fn waiting(host: &Interface, call: &Call) -> Result<Answer, Refused> {
+pub(super) async fn waiting(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     call.expect_only(&["queue", "code", "class", "attempt", "id", "due-after"])?;
     let texts = |name: &'static str| call.values(name).map(str::to_owned).collect::<Vec<_>>();
     let filter = Filter {
         code: texts("code"),
         class: texts("class"),
-        attempt: numbers(call, "attempt")?,
+        attempt: numbers(&call, "attempt")?,
         id: texts("id"),
-        due_after: numbers(call, "due-after")?.last().copied().map(Timestamp),
+        due_after: numbers(&call, "due-after")?.last().copied().map(Timestamp),
     };
     let names = texts("queue");
     for name in &names {
@@ -70,7 +71,7 @@ fn numbers<T: FromStr>(call: &Call, name: &str) -> Result<Vec<T>, Refused> {
 }
 
 /// What is remembered of one message, in all queues.
-pub(super) async fn message(host: &Interface, call: Call) -> Result<Answer, Refused> {
+pub(super) async fn message(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     call.expect_only(&[])?;
     let queues = host.queues()?.iter();
     let all: Vec<_> = queues.filter_map(|queue| queue.waiting.clone()).collect();

@@ -44,7 +44,6 @@ struct WakeBody {
 
 /// Wakes messages of a queue.
 pub(super) async fn wake(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
-    call.expect_only(&[])?;
     let body: WakeBody = call.json()?;
     let waiting = of(&host, &body.queue)?;
     let wake = Wake {

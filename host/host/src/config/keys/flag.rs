@@ -7,7 +7,7 @@ pub struct Flag {
     pub name: &'static str,
     /// What its value is called.
     pub value: &'static str,
-    /// What it says. The default of the key is added.
+    /// What it says, with `{policies}` for the names of the built-in ones. The default of the key is added.
     pub help: &'static str,
     /// The flag that it means nothing without.
     pub requires: Option<&'static str>,

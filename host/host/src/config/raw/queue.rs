@@ -42,7 +42,7 @@ table! {
     policy: Option<Policy> = "full-jitter" => policy(Policy) {
         row: "the policy, [below](#policy)",
         shown: "`full-jitter`",
-        flag: Some(Flag::new("policy", "NAME|PATH|URL", "The policy: a built-in (full-jitter, equal-jitter, linear, decorrelated-jitter, aws-sdk-2.0, aws-sdk-2.1), the path of a .wasm or .wat file or of a folder of them, s3://bucket/key or oci://registry/repository:tag")),
+        flag: Some(Flag::new("policy", "NAME|PATH|URL", "The policy: a built-in ({policies}), the path of a .wasm or .wat file or of a folder of them, s3://bucket/key or oci://registry/repository:tag")),
     }
 
     /// A setting of the policy.
