@@ -16,6 +16,7 @@ mod hold_world;
 mod holding;
 mod idempotency;
 mod in_memory;
+mod kept_waiting;
 mod operating;
 mod polling;
 mod queue;

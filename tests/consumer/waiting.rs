@@ -84,7 +84,7 @@ async fn a_wake_brings_back_exactly_the_messages_that_match_spread_over_the_time
         [("ECONNRESET", 15_000), ("HTTP 503", 5_000)]
     );
     assert_eq!(
-        (report.in_flight, report.not_remembered, report.resent),
+        (report.reach.in_flight, report.not_remembered, report.resent),
         (Some(20_000), 0, 0)
     );
     let bars = &report.due;
@@ -307,7 +307,7 @@ async fn several_hosts_of_a_queue_remember_each_message_once_and_a_restart_nothi
     let restarted = world.host(1).await;
     let of_new = restarted.waiting.report(&Filter::default()).await;
     let of_old = second.waiting.report(&Filter::default()).await;
-    assert_eq!((of_new.waiting, of_new.in_flight), (0, Some(200)));
+    assert_eq!((of_new.waiting, of_new.reach.in_flight), (0, Some(200)));
     assert!(of_new.since >= of_old.since);
     assert_eq!(restarted.waiting.wake(&Wake::default()).await.matched, 0);
     let woken = second.waiting.wake(&Wake::default()).await;

@@ -7,7 +7,7 @@ use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
 use backstop_host::admin::{Host, HostAnswer};
-use backstop_settle::waiting::{Refusal, Woken};
+use backstop_settle::waiting::{Reach, Refusal, Woken};
 use clap::{ArgGroup, Parser};
 use serde_json::json;
 
@@ -16,6 +16,7 @@ use crate::hosts::{HostArgs, print_each};
 use crate::terminal::style::{BOLD, YELLOW};
 use crate::terminal::{count, joined, println};
 use crate::time::{at, parse_wait};
+use crate::waiting::OUT_OF_REACH;
 use crate::waiting::filters::FilterArgs;
 
 const EXAMPLES: &str = "\
@@ -147,6 +148,17 @@ fn print(args: &Args, answers: &Answers<'_, Woken>, spread: Milliseconds, now: T
     let refusals = results().flat_map(|it| &it.refusals);
     print_left(sum(|it| it.refused), refusals, sum(|it| it.not_reached));
     print_not_remembered(sum(|it| it.not_remembered));
+    print_missing(Reach::missing(results().map(|it| it.reach)));
+}
+
+/// What is out of reach of the hosts that were asked.
+pub(crate) fn print_missing(number: Option<u64>) {
+    if let Some(number) = number.filter(|number| *number > 0) {
+        println!(
+            "  {YELLOW}about {} more are invisible and out of reach, {OUT_OF_REACH}: they come when they are due{YELLOW:#}",
+            count(number)
+        );
+    }
 }
 
 /// What could not be changed.

@@ -2,6 +2,7 @@
 
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use backstop_files::regular_file::described;
 use backstop_host::admin::HostMessages;
 use backstop_host::config::Config;
 use backstop_records::{DecisionRecord, Destination};
+use backstop_settle::waiting::Reach;
 use backstop_workbench::replay::{Candidate, Life, Lines, NotComparable, Step, Today};
 use clap::Parser;
 use serde_json::json;
@@ -25,7 +27,8 @@ use crate::ids::{Kind, elsewhere};
 use crate::policy::replay::candidates::{named, queues};
 use crate::policy::replay::size;
 use crate::terminal::style::{DIM, YELLOW};
-use crate::terminal::{Progress, joined, println};
+use crate::terminal::{Progress, count, joined, println};
+use crate::waiting::OUT_OF_REACH;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,7 +105,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let is_waiting = hosts.iter().any(|(_, it)| !it.messages.is_empty());
     if life.decisions.is_empty() && !is_waiting {
-        return Err(nothing_found(args, &records, &life, hosts.len()));
+        let answers: Vec<_> = hosts.iter().map(|(_, answer)| answer).collect();
+        return Err(nothing_found(args, &records, &life, &answers));
     }
     if args.json {
         let hosts: Vec<_> = hosts.iter().map(|(_, messages)| messages).collect();
@@ -151,13 +155,18 @@ impl Args {
     }
 }
 
-fn nothing_found(args: &Args, records: &[PathBuf], life: &Life, hosts: usize) -> CommandError {
+fn nothing_found(
+    args: &Args,
+    records: &[PathBuf],
+    life: &Life,
+    hosts: &[&HostMessages],
+) -> CommandError {
     let files: Vec<_> = records
         .iter()
         .map(|path| path.display().to_string())
         .collect();
     let message = one_line(&args.message);
-    let asked = match hosts {
+    let asked = match hosts.len() {
         0 => "no running host was found".to_owned(),
         1 => "the running host does not remember it".to_owned(),
         hosts => format!("none of {hosts} running hosts remembers it"),
@@ -172,6 +181,7 @@ fn nothing_found(args: &Args, records: &[PathBuf], life: &Life, hosts: usize) ->
             files.join(", "),
         )
     };
+    text.push_str(&out_of_reach(hosts));
     text.push_str(
         ". If it is the id of a letter, `backstop dlq show QUEUE ID` says which message that was",
     );
@@ -180,6 +190,26 @@ fn nothing_found(args: &Args, records: &[PathBuf], life: &Life, hosts: usize) ->
     }
     text.push_str(&elsewhere(&args.message, &[Kind::Message]));
     Exit::Unexpected.because(text)
+}
+
+/// `. About 340 invisible messages of orders are out of reach, …`
+fn out_of_reach(hosts: &[&HostMessages]) -> String {
+    let mut queues: BTreeMap<&str, Vec<Reach>> = BTreeMap::new();
+    for it in hosts.iter().flat_map(|host| &host.reach) {
+        queues.entry(&it.queue).or_default().push(it.reach);
+    }
+    let missing = queues.into_iter().filter_map(|(queue, reaches)| {
+        let missing = Reach::missing(reaches).filter(|number| *number > 0)?;
+        Some(format!("{} of {}", count(missing), one_line(queue)))
+    });
+    let missing: Vec<_> = missing.collect();
+    if missing.is_empty() {
+        return String::new();
+    }
+    format!(
+        ". About so many invisible messages are out of reach, {OUT_OF_REACH}: {}",
+        missing.join(", ")
+    )
 }
 
 fn print(life: &Life, is_waiting: bool, now: Timestamp) {

@@ -1,14 +1,42 @@
 //! Writes a file completely or not at all.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+
+use tempfile::NamedTempFile;
 
 use crate::regular_file::WITHOUT_WAITING;
 
 /// Writes a temporary file next to `path`, syncs it to disk, and renames it to `path`. `mode` is its Unix mode.
 pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    write_with(path, mode, |file| file.write_all(content))
+}
+
+/// Like [`write`], with what a function writes.
+pub fn write_with<T>(
+    path: &Path,
+    mode: u32,
+    content: impl FnOnce(&mut File) -> io::Result<T>,
+) -> io::Result<T> {
+    let (file, written) = temporary(path, mode, content)?;
+    file.persist(path)?;
+    Ok(written)
+}
+
+/// Like [`write`], unless there is a file of this name: that is an [`io::ErrorKind::AlreadyExists`].
+pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let (file, ()) = temporary(path, mode, |file| file.write_all(content))?;
+    file.persist_noclobber(path)?;
+    Ok(())
+}
+
+fn temporary<T>(
+    path: &Path,
+    mode: u32,
+    content: impl FnOnce(&mut File) -> io::Result<T>,
+) -> io::Result<(NamedTempFile, T)> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         Some(_) | None => Path::new("."),
@@ -16,10 +44,9 @@ pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut file = tempfile::Builder::new()
         .permissions(Permissions::from_mode(mode))
         .tempfile_in(folder)?;
-    file.write_all(content)?;
+    let written = content(file.as_file_mut())?;
     file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
+    Ok((file, written))
 }
 
 /// Sets a file's modification time to now. It marks the file as recently used. Never waits for another program, as for one that reads from a pipe.

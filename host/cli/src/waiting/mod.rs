@@ -11,6 +11,9 @@ use crate::error::Result;
 use crate::hosts::{HostArgs, not_served, print_each};
 use filters::FilterArgs;
 
+/// Whose messages no host knows that was asked.
+pub(crate) const OUT_OF_REACH: &str = "of hosts that were not asked or forgot them when they ended";
+
 const EXAMPLES: &str = "\
 Examples:
   What waits in all queues of this machine's hosts:
@@ -28,7 +31,7 @@ Examples:
   For a script:
     backstop waiting orders --json | jq '.queues[] | {queue, waiting, groups}'
 
-A host remembers the messages that it has made invisible or sent again since its start, at most 120,000 of each queue. No API of SQS lists such messages. `backstop wake` brings them back sooner; `backstop why MESSAGE-ID` explains one. host/docs/waiting.md explains more.";
+A host remembers the messages that it has made invisible or sent again, at most 120,000 of each queue, also across a restart if it has a cache. No API of SQS lists such messages. `backstop wake` brings them back sooner; `backstop why MESSAGE-ID` explains one. host/docs/waiting.md explains more.";
 
 /// Show which messages wait for their next attempt, why, and until when
 ///

@@ -7,7 +7,9 @@ use std::time::Duration;
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::one_line;
 use backstop_host::admin::{Host, HostWaiting};
-use backstop_settle::waiting::{Count, Due, Group, QueueReport};
+use backstop_settle::waiting::{Count, Due, Group, QueueReport, Reach};
+
+use super::OUT_OF_REACH;
 
 use crate::terminal::style::{BOLD, DIM, YELLOW};
 use crate::terminal::{Table, bar, columns, count, counted, println, short, wrapped};
@@ -54,7 +56,8 @@ fn sum<'a>(reports: impl Iterator<Item = &'a QueueReport>) -> QueueReport {
         sum.not_remembered += report.not_remembered;
         sum.unlisted += report.unlisted;
         sum.wakes = sum.wakes.max(report.wakes);
-        sum.in_flight = sum.in_flight.max(report.in_flight);
+        sum.reach.in_flight = sum.reach.in_flight.max(report.reach.in_flight);
+        sum.reach.known += report.reach.known;
         for group in &report.groups {
             let key = (group.code.as_str(), group.class.as_str());
             groups
@@ -100,9 +103,17 @@ fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp)
             count(sum.not_remembered)
         );
     }
-    if let Some(in_flight) = sum.in_flight {
+    if let Some(in_flight) = sum.reach.in_flight {
+        let missing = Reach::missing([sum.reach]).unwrap_or_default();
+        let missing = match missing {
+            0 => "all of them wait or are handled here".to_owned(),
+            missing => format!(
+                "about {} of them are out of reach, {OUT_OF_REACH}",
+                count(missing)
+            ),
+        };
         line(&format!(
-            "the queue counts about {} invisible messages: those being handled, and those of hosts that were not asked, are among them",
+            "the queue counts about {} invisible messages: {missing}",
             count(in_flight)
         ));
     }
@@ -178,13 +189,21 @@ fn print_attempts(attempts: &[Count<u32>]) {
 
 fn print_host(host: &Host, report: &QueueReport, now: Timestamp) {
     let text = format!(
-        "{} remembers {} of what has failed since its start at {}, {} ago",
+        "{} remembers {} of what has failed since {}, {} ago",
         one_line(host.name()),
         count(report.waiting),
         report.since.rfc3339(),
         rounded(now.since(report.since))
     );
     println!("  {DIM}{}{DIM:#}", wrapped(&text, 2, columns()));
+    if let Some(reason) = &report.not_polled {
+        let text = format!(
+            "{} receives nothing: the queue {}",
+            one_line(host.name()),
+            one_line(reason)
+        );
+        println!("  {YELLOW}{}{YELLOW:#}", wrapped(&text, 2, columns()));
+    }
 }
 
 /// At most a few words of a code, as one line.
@@ -237,7 +256,10 @@ mod tests {
         QueueReport {
             queue: "orders".to_owned(),
             waiting,
-            in_flight: Some(waiting),
+            reach: Reach {
+                in_flight: Some(waiting),
+                known: 1,
+            },
             groups: vec![Group {
                 code: "HTTP 503".to_owned(),
                 class: "transient".to_owned(),
@@ -263,7 +285,8 @@ mod tests {
     fn the_reports_of_hosts_are_added_up() {
         let (one, other) = (report(3, 1_000, &[3]), report(5, 5_000, &[2, 0, 3]));
         let sum = sum([&one, &other].into_iter());
-        assert_eq!((sum.waiting, sum.in_flight), (8, Some(5)));
+        assert_eq!((sum.waiting, sum.reach.in_flight), (8, Some(5)));
+        assert_eq!(Reach::missing([sum.reach]), Some(3));
         assert_eq!((sum.groups.len(), sum.groups[0].count), (1, 8));
         assert_eq!(sum.groups[0].next, Timestamp(3));
         assert_eq!(sum.groups[0].samples, ["m-3", "m-5"]);

@@ -84,6 +84,18 @@ impl AdminQueue {
         Some(controls.serving(self.polling.problem()))
     }
 
+    /// Why nothing is received from it: it is paused, or its worker is unavailable.
+    pub(crate) fn not_polled(&self) -> Option<String> {
+        let paused = self.controls.as_ref().and_then(|it| it.pause_text());
+        paused.or_else(|| self.polling.problem())
+    }
+
+    /// How many of its messages the host has in hand.
+    pub(crate) fn in_hand(&self) -> u64 {
+        let in_flight = self.serving().map_or(0, |serving| serving.in_flight);
+        u64::try_from(in_flight).unwrap_or(u64::MAX)
+    }
+
     /// With what waits in it.
     pub(crate) fn remembering(self, waiting: Arc<Waiting>) -> Self {
         Self {

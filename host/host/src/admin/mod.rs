@@ -20,7 +20,9 @@ pub use address::AdminError;
 pub use client::{ClientError, Host};
 pub use interface::{AdminQueue, Interface};
 pub use route::Route;
-pub use routes::{HostAnswer, HostMessages, HostStatus, HostWaiting, QueueStatus, ROUTES, Resumed};
+pub use routes::{
+    HostAnswer, HostMessages, HostStatus, HostWaiting, QueueReach, QueueStatus, ROUTES, Resumed,
+};
 pub use socket::ControlSocket;
 pub use token::{Token, TokenError};
 

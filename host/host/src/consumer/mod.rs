@@ -14,6 +14,7 @@ mod heartbeat;
 mod held;
 mod held_back;
 mod history;
+mod kept_waiting;
 mod lane;
 mod polling;
 mod receive;
@@ -44,6 +45,7 @@ use copies::Copies;
 use gate::Gate;
 use held::Held;
 use history::History;
+use kept_waiting::KeptWaiting;
 use receive::{Pollers, SHORTEST_POLL};
 use returned::Files;
 
@@ -141,7 +143,7 @@ impl Consumer {
         }
     }
 
-    /// With a folder that outlives the process: there the next consumer of the queue finds which receives were no attempts, and whether the queue is paused.
+    /// With a folder that outlives the process: there the next consumer of the queue finds which receives were no attempts, what waits, and whether the queue is paused.
     pub(crate) fn with_folder(self, folder: Option<PathBuf>) -> Self {
         if let Some(folder) = &folder {
             let paused = folder.join("paused");
@@ -190,8 +192,15 @@ impl Consumer {
             waiting,
             folder,
         } = self;
-        let files =
-            folder.map(|folder| Files::of(&folder.join("returned"), &ready.description.arn));
+        let arn = &ready.description.arn;
+        let kept = folder
+            .as_ref()
+            .filter(|_| !arn.starts_with("local:"))
+            .and_then(|folder| KeptWaiting::of(folder.join("waiting"), arn, &waiting));
+        if let Some(kept) = &kept {
+            kept.take_over().await;
+        }
+        let files = folder.map(|folder| Files::of(&folder.join("returned"), arn));
         let stop = stop.child_token();
         let abort = CancellationToken::new();
         let visibility = options
@@ -244,6 +253,9 @@ impl Consumer {
         });
         let bringing = Arc::clone(&shared);
         tokio::spawn(async move { held_back::bring_back(&bringing).await });
+        let keeping = kept
+            .clone()
+            .map(|kept| tokio::spawn(kept.keep(stop.clone())));
         let lanes = TaskTracker::new();
         // The grace period starts with the stop, for the last poll and for messages in flight.
         let grace_is_over = async {
@@ -288,6 +300,10 @@ impl Consumer {
         }
         shared.history.keep();
         shared.decider.settle().await;
+        if let (Some(kept), Some(keeping)) = (kept, keeping) {
+            let _ = keeping.await;
+            kept.end().await;
+        }
         stats.summary()
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn is_held_back(cause: &Cause<'_>) -> bool {
 }
 
 /// The number of a cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CauseNumber(u32);
 
 #[derive(Debug)]

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::BuildHasher;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
@@ -191,7 +190,7 @@ impl Waiting {
 
     /// A message that has failed again is another one here.
     pub(super) fn key_of_failure(&self, id: &str, failed_at: Timestamp) -> Key {
-        self.hashes.hash_one((id, failed_at.0))
+        self.hashed((id, failed_at.0))
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::size_of;
 
 use hashbrown::HashTable;
+use serde::{Deserialize, Serialize};
 use slab::Slab;
 
 use super::causes::{Cause, CauseNumber, Causes};
@@ -39,7 +40,7 @@ pub(super) struct Limits {
 pub(super) type Key = u64;
 
 /// Whether the failure of a message is remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Known {
     /// It is.
     Here,
@@ -64,7 +65,7 @@ pub(super) struct Slot {
     pub(super) delay: Milliseconds,
     /// Its failed attempts.
     pub(super) attempt: u32,
-    cause: CauseNumber,
+    pub(super) cause: CauseNumber,
     /// Tells this message from an earlier one in the same place.
     pub(super) serial: u32,
     /// The last reconsideration that decided about it again.
@@ -112,6 +113,8 @@ pub(super) struct Memory {
     records: Records,
     causes: Causes,
     serial: u32,
+    /// Counts the messages that come, leave or change.
+    changes: u64,
     /// The messages that wait and are not remembered, by the minute in which they become visible.
     not_remembered: BTreeMap<i64, u64>,
 }
@@ -126,6 +129,7 @@ impl Memory {
             records: Records::default(),
             causes: Causes::default(),
             serial: 0,
+            changes: 0,
             not_remembered: BTreeMap::new(),
         }
     }
@@ -135,6 +139,7 @@ impl Memory {
         self.expire(now, LEAVE_AT_ONCE);
         self.forget(new.key);
         self.serial = self.serial.wrapping_add(1);
+        self.changes += 1;
         let number = u32::try_from(self.slots.vacant_key()).unwrap_or(u32::MAX);
         let (cause, record) = self.causes.add(new.cause, &new.packing);
         let slot = Slot {
@@ -287,7 +292,23 @@ impl Memory {
             && slot.serial == at.serial
         {
             change(slot);
+            self.changes += 1;
         }
+    }
+
+    /// A number that is another one after each change.
+    pub(super) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// How many places there are: some of them have a message.
+    pub(super) fn places(&self) -> u32 {
+        u32::try_from(self.slots.capacity()).unwrap_or(u32::MAX)
+    }
+
+    /// The message in a place.
+    pub(super) fn at_place(&self, place: u32) -> Option<&Slot> {
+        self.slots.get(place as usize)
     }
 
     /// Why a message waits.
@@ -297,8 +318,17 @@ impl Memory {
 
     /// What [`pack`](packed::pack) wrote of a message that is still remembered.
     pub(super) fn packed(&self, slot: &Slot) -> Vec<u8> {
-        let (record, first) = (self.records.get(slot.record), self.causes.first(slot.cause));
-        packed::restore(record, first).unwrap_or_default()
+        packed::restore(self.record(slot), self.first(slot)).unwrap_or_default()
+    }
+
+    /// The bytes that a message has for itself.
+    pub(super) fn record(&self, slot: &Slot) -> &[u8] {
+        self.records.get(slot.record)
+    }
+
+    /// The first failure with its cause.
+    pub(super) fn first(&self, slot: &Slot) -> &[u8] {
+        self.causes.first(slot.cause)
     }
 
     #[cfg(test)]
@@ -325,6 +355,7 @@ impl Memory {
         let Some(slot) = self.slots.try_remove(number as usize) else {
             return;
         };
+        self.changes += 1;
         self.by_end.remove(&(tenth(slot.ends), number));
         let found = self.by_key.find_entry(slot.key, |place| *place == number);
         if let Ok(found) = found {

@@ -1,13 +1,15 @@
 //! What a host remembers of the failed messages of a queue that wait for their next attempt: how many wait and why, until when, and what brings them back sooner.
 //!
-//! No API of SQS lists invisible messages. The host that hid a message remembers it here until it becomes visible, in memory and bounded (`memory`): so it can report what waits (`report`), wake it (`wake`) and decide about it again after a swap (`reconsider`). The failure of a message that is sent again is remembered until the message is due, however often it hops through this host. A restart forgets everything; the messages come by themselves when they are due.
+//! No API of SQS lists invisible messages. The host that hid a message remembers it here until it becomes visible, in memory and bounded (`memory`): so it can report what waits (`report`), wake it (`wake`) and decide about it again after a swap (`reconsider`). The failure of a message that is sent again is remembered until the message is due, however often it hops through this host. What is remembered can be written and taken over by another process (`kept`). Messages that nobody remembers come by themselves when they are due.
 
 mod causes;
 mod due;
 mod earlier;
 mod filter;
+mod kept;
 mod memory;
 mod packed;
+mod reach;
 mod reconsider;
 mod records;
 mod report;
@@ -17,11 +19,13 @@ mod spread;
 mod wake;
 
 use std::fmt;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use backstop_core::lock::lock;
+use siphasher::sip::SipHasher13;
 use tokio::time::Instant;
 
 use crate::decision::{Action, Hold};
@@ -40,6 +44,8 @@ use rules::Rules;
 pub use due::Due;
 pub use earlier::{Earlier, EarlierTime, Taken};
 pub use filter::Filter;
+pub use kept::TakenOver;
+pub use reach::Reach;
 pub use reconsider::{Reconsider, Reconsidered, Today};
 pub use report::{Count, Group, MessageReport, QueueReport};
 pub use wake::{Refusal, Wake, Woken};
@@ -61,8 +67,10 @@ pub struct Waiting {
     requests: Arc<Requests>,
     /// Times in the memory count from here.
     started: Instant,
-    since: Timestamp,
-    hashes: RandomState,
+    /// Milliseconds since 1970.
+    since: AtomicU64,
+    /// What the keys of messages are made with, so that others can't foresee them.
+    secret: OnceLock<[u8; 16]>,
     memory: Mutex<Memory>,
     rules: Mutex<Rules>,
     earlier: Mutex<EarlierTimes>,
@@ -75,7 +83,7 @@ impl fmt::Debug for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiting")
             .field("queue", &self.name)
-            .field("since", &self.since)
+            .field("since", &self.since())
             .finish_non_exhaustive()
     }
 }
@@ -192,9 +200,9 @@ impl Waiting {
             decider: decider.clone(),
             requests: Arc::clone(requests),
             started: Instant::now(),
-            since: queue.now(),
+            since: AtomicU64::new(queue.now().0),
             queue: Arc::clone(queue),
-            hashes: RandomState::new(),
+            secret: OnceLock::new(),
             memory: Mutex::new(Memory::new(limits)),
             rules: Mutex::default(),
             earlier: Mutex::default(),
@@ -374,11 +382,12 @@ impl Waiting {
 
     /// The key of a message, and that of its copies: they are remembered apart.
     fn key(&self, id: &str, is_copy: bool, body: &str) -> Key {
-        let mut hasher = self.hashes.build_hasher();
-        (id, is_copy).hash(&mut hasher);
-        if is_copy {
-            body.hash(&mut hasher);
-        }
+        self.hashed((id, is_copy.then_some(body)))
+    }
+
+    fn hashed(&self, value: impl Hash) -> u64 {
+        let mut hasher = SipHasher13::new_with_key(self.secret.get_or_init(rand::random));
+        value.hash(&mut hasher);
         hasher.finish()
     }
 

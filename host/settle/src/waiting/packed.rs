@@ -169,12 +169,20 @@ fn same<'a>(pairs: impl Iterator<Item = (&'a u8, &'a u8)>) -> usize {
 
 /// All bytes of a message of which [`Packing::without`] has left some out.
 pub(super) fn restore(record: &[u8], first: &[u8]) -> Option<Vec<u8>> {
+    packing(record, first).map(|packing| packing.bytes)
+}
+
+/// A message of which [`Packing::without`] has left some bytes out.
+pub(super) fn packing(record: &[u8], first: &[u8]) -> Option<Packing> {
     let (lengths, rest) = postcard::take_from_bytes(record).ok()?;
-    let (own, start, end): (usize, usize, usize) = lengths;
-    let (own, middle) = rest.split_at_checked(own)?;
+    let (length, start, end): (usize, usize, usize) = lengths;
+    let (own, middle) = rest.split_at_checked(length)?;
     let middle: Difference<'_> = postcard::from_bytes(middle).ok()?;
     let end = first.get(first.len().checked_sub(end)?..)?;
-    Some([own, first.get(..start)?, &middle.bytes(), end].concat())
+    Some(Packing {
+        bytes: [own, first.get(..start)?, &middle.bytes(), end].concat(),
+        own: length,
+    })
 }
 
 impl Decidable<'_> {

@@ -2,16 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
 
 use super::Waiting;
 use super::due::{Due, histogram};
 use super::filter::{Filter, Matcher};
 use super::memory::{Memory, Slot};
 use super::packed::Packed;
+use super::reach::Reach;
 use super::reconsider::Today;
 use super::wake::LEAST;
 use crate::decision::Hold;
@@ -22,9 +22,6 @@ const LISTED: usize = 200;
 
 /// The most ids that are named of a group.
 const SAMPLES: usize = 3;
-
-/// How long the queue's own number may take.
-const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The messages of a queue that wait, as one host remembers them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -40,9 +37,12 @@ pub struct QueueReport {
     pub resent: u64,
     /// Messages that wait and are not remembered because there are too many, to the minute. No filter applies to them.
     pub not_remembered: u64,
-    /// About how many messages of the queue are invisible, by the queue's own count: those of other hosts and those being handled too.
+    /// How many of the invisible messages the host knows.
+    #[serde(flatten)]
+    pub reach: Reach,
+    /// Why the host receives nothing now, if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_flight: Option<u64>,
+    pub not_polled: Option<String>,
     /// Wakes that may still meet messages that are sent again.
     pub wakes: u64,
     /// The messages by code and class, the most first.
@@ -129,17 +129,16 @@ impl Waiting {
         &self.name
     }
 
-    /// Since when it remembers.
-    pub const fn since(&self) -> Timestamp {
-        self.since
+    /// Since when it remembers: its start, or that of the process from which it has taken over.
+    pub fn since(&self) -> Timestamp {
+        Timestamp(self.since.load(Ordering::Relaxed))
     }
 
     /// What waits of the messages that match.
     pub async fn report(&self, filter: &Filter) -> QueueReport {
-        let described = timeout(DESCRIBE_TIMEOUT, self.queue.describe()).await;
-        let in_flight = described.ok().and_then(Result::ok);
+        let reach = self.reach().await;
         QueueReport {
-            in_flight: in_flight.and_then(|it| it.in_flight).map(|it| it as u64),
+            reach,
             ..self.remembered(filter)
         }
     }
@@ -173,11 +172,12 @@ impl Waiting {
         });
         QueueReport {
             queue: self.name.clone(),
-            since: self.since,
+            since: self.since(),
             waiting: tally.waiting,
             resent: tally.resent,
             not_remembered: memory.not_remembered(),
-            in_flight: None,
+            reach: Reach::default(),
+            not_polled: None,
             wakes,
             groups: groups.collect(),
             attempts: counts(tally.attempts, |attempt| attempt),

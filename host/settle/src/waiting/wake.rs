@@ -12,6 +12,7 @@ use super::causes::is_held_back;
 use super::filter::{Filter, Matcher, Seen};
 use super::memory::{At, Memory, Slot};
 use super::packed::Packed;
+use super::reach::Reach;
 use super::rules::Rule;
 use super::spread::spread;
 use crate::decision::Hold;
@@ -71,6 +72,9 @@ pub struct Woken {
     pub last: Option<Timestamp>,
     /// Messages that wait and that this host does not remember because there are too many. They are not woken.
     pub not_remembered: u64,
+    /// How many of the invisible messages the host knows: no wake reaches the others.
+    #[serde(flatten)]
+    pub reach: Reach,
 }
 
 /// A message whose visibility was not changed.
@@ -97,7 +101,9 @@ pub(super) type Changes = Vec<(At, i64)>;
 impl Waiting {
     /// Makes the messages that match visible sooner, spread over a time. Those that are sent again are woken when their hop ends; this holds for all messages that failed so far, whichever host sent them.
     pub async fn wake(&self, wake: &Wake) -> Woken {
+        let reach = self.reach().await;
         let (changes, mut woken) = self.plan(wake);
+        woken.reach = reach;
         if !wake.dry_run {
             self.hurry(changes, &mut woken).await;
         }

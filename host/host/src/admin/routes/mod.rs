@@ -14,7 +14,7 @@ use super::route::{Route, Verb};
 
 pub use pause::Resumed;
 pub use status::{HostStatus, QueueStatus};
-pub use waiting::{HostMessages, HostWaiting};
+pub use waiting::{HostMessages, HostWaiting, QueueReach};
 pub use wake::HostAnswer;
 
 /// Makes [`ROUTES`] from a table: what a route means, its verb and its path; what it takes, which is the query or the name of the body; the name of its answer; and the function that answers. The names are those of the definitions in `admin.schema.json`.

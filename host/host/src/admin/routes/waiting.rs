@@ -9,9 +9,9 @@ use tokio::task::spawn_blocking;
 
 use crate::admin::answer::{Answer, Refused};
 use crate::admin::call::Call;
-use crate::admin::interface::Interface;
+use crate::admin::interface::{AdminQueue, Interface};
 use crate::failure::Timestamp;
-use crate::waiting::{Filter, MessageReport, QueueReport};
+use crate::waiting::{Filter, MessageReport, QueueReport, Reach};
 
 /// What waits in the queues of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,20 @@ pub struct HostMessages {
     pub since: Option<Timestamp>,
     /// The message, and its copies; none if it does not wait, or not because of this host.
     pub messages: Vec<MessageReport>,
+    /// How many of the invisible messages of each queue the host knows, if it does not know this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reach: Vec<QueueReach>,
+}
+
+/// How many of the invisible messages of a queue a host knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct QueueReach {
+    /// The queue's name in the configuration.
+    pub queue: String,
+    /// How many.
+    #[serde(flatten)]
+    pub reach: Reach,
 }
 
 /// What waits of the messages that match.
@@ -53,8 +67,13 @@ pub(super) async fn waiting(host: Arc<Interface>, call: Call) -> Result<Answer, 
     }
     let queues = host.queues()?.iter();
     let named = queues.filter(|queue| names.is_empty() || names.contains(&queue.name));
-    let reports = named.filter_map(|queue| queue.waiting.as_ref());
-    let reports = reports.map(|waiting| waiting.report(&filter));
+    let reports = named.filter_map(|queue| Some((queue, queue.waiting.as_ref()?)));
+    let reports = reports.map(async |(queue, waiting)| {
+        let mut report = waiting.report(&filter).await;
+        report.reach.known += queue.in_hand();
+        report.not_polled = queue.not_polled();
+        report
+    });
     Answer::json(&HostWaiting {
         process: std::process::id(),
         queues: join_all(reports).await,
@@ -83,9 +102,31 @@ pub(super) async fn message(host: Arc<Interface>, call: Call) -> Result<Answer, 
             .flat_map(|waiting| waiting.message(&call.variable));
         found.collect::<Vec<_>>()
     });
+    let messages = messages.await.map_err(Refused::internal)?;
+    let reach = if messages.is_empty() {
+        reach(host.queues()?).await
+    } else {
+        Vec::new()
+    };
     Answer::json(&HostMessages {
         process: std::process::id(),
         since,
-        messages: messages.await.map_err(Refused::internal)?,
+        messages,
+        reach,
     })
+}
+
+async fn reach(queues: &[AdminQueue]) -> Vec<QueueReach> {
+    let waiting = queues
+        .iter()
+        .filter_map(|queue| Some((queue, queue.waiting.as_ref()?)));
+    let reaches = waiting.map(async |(queue, waiting)| {
+        let mut reach = waiting.reach().await;
+        reach.known += queue.in_hand();
+        QueueReach {
+            queue: queue.name.clone(),
+            reach,
+        }
+    });
+    join_all(reaches).await
 }

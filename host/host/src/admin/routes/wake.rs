@@ -51,7 +51,8 @@ pub(super) async fn wake(host: Arc<Interface>, call: Call) -> Result<Answer, Ref
         spread: body.spread,
         dry_run: body.dry_run,
     };
-    let woken: Woken = waiting.wake(&wake).await;
+    let mut woken: Woken = waiting.wake(&wake).await;
+    woken.reach.known += host.queue(&body.queue)?.in_hand();
     let result = format!(
         "{} match, {} come sooner, {} as soon anyway, {} refused, {} sent again",
         woken.matched, woken.woken, woken.as_soon, woken.refused, woken.resent
