@@ -94,8 +94,8 @@ async fn a_cut_or_a_changed_byte_takes_no_more_than_its_part() {
         let next = host(&world).await;
         let taken = next.waiting.take_over(&mut &bytes[..]);
         let report = next.waiting.report(&Filter::default()).await;
-        let samples = report.groups.iter().flat_map(|group| &group.samples);
-        assert!(samples.cloned().all(|id| ids.contains(&id)));
+        let mut samples = report.groups.iter().flat_map(|group| &group.samples);
+        assert!(samples.all(|id| ids.contains(id)));
         assert_eq!(report.waiting, taken.as_ref().map_or(0, |it| it.messages));
         next.stopped().await;
         taken.unwrap_or_default()

@@ -11,6 +11,7 @@ mod redrive;
 mod redrive_again;
 mod redrive_killed;
 mod redrive_limits;
+mod redrive_lock;
 mod redrive_order;
 mod redrive_others;
 mod redrive_resumed;

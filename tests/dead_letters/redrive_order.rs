@@ -161,6 +161,7 @@ impl World {
             editor: None,
             who: "a test".to_owned(),
             keys: None,
+            despite: None,
             activity: Arc::clone(&self.activity),
             stop: CancellationToken::new(),
         };

@@ -299,31 +299,6 @@ async fn a_run_whose_plan_is_damaged_hides_no_other() {
 }
 
 #[tokio::test]
-async fn two_runs_of_one_queue_at_once_move_each_letter_once() {
-    let world = with_letters(120).await;
-    let to = [
-        "--to",
-        &world.queues.url,
-        "--rate",
-        "100/s",
-        "--visibility-timeout",
-        "5s",
-    ];
-    let (one, other) = tokio::join!(redrive(&world, &to), redrive(&world, &to));
-    let moved = |result: &Value| result["moved"].as_u64().unwrap();
-    let mut sum = moved(&one.1) + moved(&other.1);
-    // What each held was invisible to the other, and is visible again at once.
-    while world.queues.dead().await > 0 {
-        let (_, result) = redrive(&world, &to).await;
-        assert!(moved(&result) > 0, "{result}");
-        sum += moved(&result);
-    }
-    assert_eq!(sum, 120);
-    assert_eq!(world.queues.take_left().await.len(), 120);
-    assert_eq!(world.queues.held().await, 0);
-}
-
-#[tokio::test]
 async fn a_full_disk_stops_a_run_and_loses_no_letter() {
     let world = with_letters(200).await;
     let redrive = command(

@@ -79,6 +79,8 @@ fn of_redrive(error: &RedriveError) -> Exit {
         | RedriveError::Itself { .. }
         | RedriveError::OtherQueue { .. }
         | RedriveError::Unsettled { .. }
+        | RedriveError::Locked { .. }
+        | RedriveError::LeftBehind { .. }
         | RedriveError::NoRun { .. } => Exit::Usage,
         RedriveError::Queue(_)
         | RedriveError::Read(_)

@@ -12,7 +12,7 @@ pub(crate) const PATIENT: Retry = Retry::new(Backoff::milliseconds(200, 30_000))
 /// Requests of which each may leave another copy of a letter.
 pub(crate) const SENDS: Retry = PATIENT.after_unknown(AFTER_LOST_SEND);
 
-/// Reads from a queue, again while that may still succeed.
+/// A request that may be made twice, again while that may still succeed.
 pub(crate) async fn read<T, F>(request: impl Fn() -> F) -> Result<T, QueueError>
 where
     F: Future<Output = Result<T, QueueError>>,

@@ -27,6 +27,7 @@ mod message;
 mod retry;
 mod sqs;
 
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -138,6 +139,20 @@ pub trait Queue: std::fmt::Debug + Send + Sync {
         let results = self.send(messages).await?;
         Ok(results.into_iter().map(|it| it.map(|()| None)).collect())
     }
+
+    /// Fetches its tags.
+    async fn tags(&self) -> Result<HashMap<String, String>, QueueError> {
+        Err(no_tags("ListQueueTags"))
+    }
+
+    /// Sets one of its tags, or removes it.
+    async fn set_tag(&self, _key: &str, _value: Option<&str>) -> Result<(), QueueError> {
+        Err(no_tags("TagQueue"))
+    }
+}
+
+fn no_tags(operation: &'static str) -> QueueError {
+    QueueError::new(operation, "UnsupportedOperation", "the queue has no tags")
 }
 
 /// The name of a queue: the last part of a URL, an ARN or `local:NAME`.

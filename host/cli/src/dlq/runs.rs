@@ -90,6 +90,7 @@ async fn check(folder: &RunFolder) -> Result<()> {
         interval: None,
         editor: None,
         keys: None,
+        despite: None,
         who: state::user(),
         activity: Arc::default(),
         stop: stop.clone(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use backstop_core::failure::Timestamp;
 
-use super::journal::{self, Ended, Entry};
+use super::journal::{self, Ended, Entry, Outcome};
 use crate::letter::Letter;
 
 /// What has happened to a letter.
@@ -253,6 +253,14 @@ impl Ledger {
     pub fn came_back(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.came_back.iter();
         pairs.map(|(new, old)| (new.as_str(), old.as_str()))
+    }
+
+    /// The letters in the queue that the run has sent, or was sending when it was killed. A run that is done has looked for those in doubt; those that it could not delete are still there.
+    pub fn letters_left(&self) -> u64 {
+        let is_done = self.ended().is_some_and(|it| it.outcome == Outcome::Done);
+        let counts = self.counts();
+        let in_doubt = if is_done { 0 } else { counts.in_doubt };
+        counts.not_deleted + in_doubt
     }
 
     /// The counts.

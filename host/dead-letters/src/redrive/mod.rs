@@ -13,6 +13,7 @@
 //! | `rehearsal` | a dry run |
 //! | `run`, `steps`, `pass`, `batch`, `send`, `watch` | a run, its steps, one step, one batch, the requests, letters that came back |
 //! | `setup`, `work`, `hold`, `others`, `pace`, `activity` | what the steps share |
+//! | `queue_lock` | the lock of the queue, which runs on other machines see |
 //! | `native` | SQS's own redrive |
 
 mod activity;
@@ -30,6 +31,7 @@ mod pace;
 mod pass;
 mod plan;
 mod prepare;
+mod queue_lock;
 mod rehearsal;
 mod run;
 mod send;
@@ -52,6 +54,7 @@ pub use journal::{Ended, Entry, Outcome, SentLetter};
 pub use ledger::{Counts, Ledger};
 pub use native::{MOST_PER_SECOND, run_native};
 pub use plan::{DEFAULT_WAIT, Plan, Ramp, Step};
+pub use queue_lock::{Holder, QueueLock, TAG, Wanted};
 pub use rehearsal::{Rehearsal, rehearse};
 pub use run::run;
 pub use setup::{Edited, Editor, Setup, Summary};
@@ -153,9 +156,32 @@ pub enum RedriveError {
         /// The letters that it has sent, or was sending, and has not deleted.
         letters: u64,
     },
+    /// Another run moves letters of the queue.
+    #[error(
+        "the run {} of {} moves letters of this queue: wait for its end. If it was killed, its lock counts until {}; `backstop dlq redrive --resume {0}` goes on where its folder is", .holder.run, or_somebody(.holder), .holder.until.rfc3339()
+    )]
+    Locked {
+        /// Whose run it is.
+        holder: Holder,
+    },
+    /// Another run was killed, or has left letters behind that it has sent.
+    #[error(
+        "the run {} of {} has not ended well: letters that it has sent, or may have sent, may still be in this queue, and another run would send them again. Resume it where its folder is: `backstop dlq redrive --resume {0}`. If that is impossible, start with `--despite {0}`", .holder.run, or_somebody(.holder)
+    )]
+    LeftBehind {
+        /// Whose run it was.
+        holder: Holder,
+    },
     /// An editor can't be used.
     #[error("{0}")]
     Editor(String),
+}
+
+fn or_somebody(holder: &Holder) -> &str {
+    match holder.who.as_str() {
+        "" => "somebody",
+        who => who,
+    }
 }
 
 impl RedriveError {

@@ -7,6 +7,8 @@ use super::RedriveError;
 use super::fixed_set::fix_set;
 use super::hold::longest_hidden;
 use super::journal::{Ended, Entry, Journal, Outcome};
+use super::plan::Plan;
+use super::queue_lock::Wanted;
 use super::setup::{Setup, Summary};
 use super::steps::{StepsEnd, steps};
 use super::work::Work;
@@ -18,6 +20,22 @@ const SAFE_RECEIVES: u32 = 100;
 pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
     let _lock = setup.folder.lock()?;
     let plan = setup.folder.plan()?;
+    let folder = setup.folder.clone();
+    let wanted = Wanted {
+        queue: Arc::clone(&setup.queue),
+        run: plan.run.clone(),
+        who: setup.who.clone(),
+        despite: setup.despite.clone(),
+    };
+    let lock = wanted.take(&setup.stop).await?;
+    let summary = locked(setup, plan).await;
+    let left = folder.ledger().map(|ledger| ledger.letters_left());
+    lock.release(!matches!(left, Ok(0))).await;
+    summary
+}
+
+/// A run that has the lock of its queue.
+async fn locked(setup: Setup, plan: Plan) -> Result<Summary, RedriveError> {
     let mut ledger = setup.folder.ledger()?;
     let journal = Journal::open(&setup.folder.journal())?;
     let is_resumed = ledger.starts() > 0;

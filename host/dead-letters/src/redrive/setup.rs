@@ -56,6 +56,8 @@ pub struct Setup {
     pub keys: Option<EnvelopeKeys>,
     /// Who works on the run now.
     pub who: String,
+    /// A run that no longer counts, although the queue's tag is still its own.
+    pub despite: Option<String>,
     /// Shows what it does.
     pub activity: Arc<Activity>,
     /// Stops it: batches under way are finished, and all letters that it holds are made visible.

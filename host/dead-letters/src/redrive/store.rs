@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use backstop_files::{atomic_write, regular_file};
 
 use super::RedriveError;
-use super::journal::Outcome;
 use super::ledger::Ledger;
 use super::plan::Plan;
 use crate::json_lines::each_line;
@@ -76,11 +75,7 @@ impl Runs {
             let Ok(ledger) = folder.ledger() else {
                 continue;
             };
-            // A run that is done has looked for those in doubt. Those that it could not delete are still there.
-            let is_done = ledger.ended().is_some_and(|it| it.outcome == Outcome::Done);
-            let counts = ledger.counts();
-            let in_doubt = if is_done { 0 } else { counts.in_doubt };
-            let letters = counts.not_deleted + in_doubt;
+            let letters = ledger.letters_left();
             if letters > 0 {
                 return Err(RedriveError::Unsettled { run, letters });
             }

@@ -1,6 +1,7 @@
 //! SQS through the AWS SDK. The SDK's retries are disabled: one call is one request, and the consumer retries.
 
 mod moves;
+mod tags;
 mod time;
 mod wire;
 
@@ -287,6 +288,17 @@ impl Queue for SqsQueue {
             .await?;
         let ids = results.into_iter();
         Ok(ids.map(|it| it.map(|sent| Some(sent.message_id))).collect())
+    }
+
+    async fn tags(&self) -> Result<HashMap<String, String>, QueueError> {
+        self.list_tags().await
+    }
+
+    async fn set_tag(&self, key: &str, value: Option<&str>) -> Result<(), QueueError> {
+        match value {
+            Some(value) => self.tag(key, value).await,
+            None => self.untag(key).await,
+        }
     }
 }
 

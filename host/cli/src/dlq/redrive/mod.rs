@@ -16,7 +16,7 @@ use backstop_core::rate::Rate;
 use backstop_core::share::Share;
 use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{
-    self, Activity, Outcome, Plan, Ramp, RedriveError, RunFolder, Setup, Summary, To,
+    self, Activity, Outcome, Plan, Ramp, RedriveError, RunFolder, Setup, Summary, To, Wanted,
 };
 use backstop_files::values::parse_span;
 use backstop_queue::envelope::EnvelopeKeys;
@@ -137,6 +137,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     who: Option<String>,
 
+    /// Start although the tag of the queue still names this run, which nobody can resume: letters that it has sent may arrive twice
+    #[arg(long, value_name = "RUN", conflicts_with = "resume")]
+    despite: Option<String>,
+
     /// Go on with this run. Everything else is as it was when it started
     #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch_for", "wait", "keep_attempts", "envelope_key_file", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout", "reasons", "codes", "classes", "policies", "origins", "sources", "fingerprints", "texts", "values", "since", "until", "ids", "ids_file"])]
     resume: Option<String>,
@@ -174,6 +178,16 @@ async fn start(args: &Args, name: &str) -> Result<()> {
         if !args.native {
             runs.check_settled(queue.url())?;
         }
+        let wanted = Wanted {
+            queue: Arc::clone(queue),
+            run: String::new(),
+            who: String::new(),
+            despite: args.despite.clone(),
+        };
+        wanted
+            .check()
+            .await
+            .with_context(|| one_line(queue.url()))?;
     }
     for queue in &opened.queues {
         let plan = plan::new(args, &filters, &opened, queue)?;
@@ -282,6 +296,7 @@ async fn carry_out(
         editor,
         keys: keys(&plan)?,
         who: args.who.clone().unwrap_or_else(state::user),
+        despite: args.despite.clone(),
         activity: Arc::clone(&activity),
         stop,
     };

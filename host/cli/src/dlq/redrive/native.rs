@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use backstop_core::text::one_line;
-use backstop_dead_letters::redrive::{MOST_PER_SECOND, Outcome, Plan, RunFolder, To, run_native};
+use backstop_dead_letters::redrive::{
+    MOST_PER_SECOND, Outcome, Plan, RunFolder, To, Wanted, run_native,
+};
 use backstop_queue::{Connections, Sqs};
 
 use super::{Args, report, state};
@@ -52,7 +54,15 @@ pub(super) async fn run(
     };
     let who = args.who.clone().unwrap_or_else(state::user);
     let destination = destination.as_deref();
+    let wanted = Wanted {
+        queue: Arc::new(queue.clone()),
+        run: plan.run.clone(),
+        who: who.clone(),
+        despite: args.despite.clone(),
+    };
+    let lock = wanted.take(&stop).await?;
     let ended = run_native(&queue, destination, per_second, folder, &who, &stop, each).await;
+    lock.release(false).await;
     drop(progress);
     let summary = ended?;
     report::summary(plan, &summary, args.json);
