@@ -138,7 +138,8 @@ async fn differences_are_counted_in_records_metrics_and_summary_and_only_the_liv
         counts[0]["shadow"],
         json!({
             "agreed": 0, "differed": 11, "differed-in-class": 8, "differed-in-verdict": 3,
-            "differed-in-delay": 8, "differed-in-reason": 0, "broken": 0, "skipped": 0,
+            "differed-in-delay": 8, "differed-in-reason": 0, "differed-in-outage": 0,
+            "broken": 0, "skipped": 0,
         })
     );
     let records = read_records(&records);

@@ -6,6 +6,7 @@ mod codes;
 mod install;
 mod languages;
 mod native;
+mod outage;
 mod preview_1;
 mod replay;
 mod sandbox;

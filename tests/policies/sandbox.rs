@@ -884,6 +884,7 @@ fn a_policy_is_composed_of_parts_of_different_components() {
             classifier: Some(cart()),
             backoff: Some(part(waits(7))),
             dead_lettering: None,
+            outage: None,
         },
     )
     .unwrap();

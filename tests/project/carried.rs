@@ -59,38 +59,66 @@ fn the_built_in_policies_are_built_from_their_sources() {
     }
 }
 
-/// The SDK's bindings are a file, so that no build needs the generator. `make policies` writes it.
+/// The SDK's bindings are files, so that no build needs the generator. `make policies` writes them.
 #[test]
 fn the_bindings_of_the_sdk_are_those_of_the_generator() {
-    let path = top().join("policies/sdk/src/bindings.rs");
-    let generated = bindings();
-    if std::env::var_os("UPDATE_BINDINGS").is_some() {
-        std::fs::write(&path, &generated).unwrap();
+    let outage = "world outage-alone { export outage; }";
+    for (file, generated) in [
+        ("bindings.rs", bindings("policy", "", &options("bindings"))),
+        (
+            "outage_bindings.rs",
+            bindings("outage-alone", outage, &outage_options()),
+        ),
+    ] {
+        let path = top().join("policies/sdk/src").join(file);
+        if std::env::var_os("UPDATE_BINDINGS").is_some() {
+            std::fs::write(&path, &generated).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(path).unwrap() == generated,
+            "policies/sdk/src/{file} is not what `wit/policy.wit` gives now: run `make policies`"
+        );
     }
-    assert!(
-        std::fs::read_to_string(path).unwrap() == generated,
-        "policies/sdk/src/bindings.rs is not what `wit/policy.wit` gives now: run `make policies`"
-    );
 }
 
-fn bindings() -> String {
-    let contract = std::fs::read_to_string(top().join("wit/policy.wit")).unwrap();
-    let mut resolve = Resolve::default();
-    let package = resolve.push_str("policy.wit", &contract).unwrap();
-    let world = resolve.select_world(&[package], Some("policy")).unwrap();
-    let mut generated = Files::default();
+/// The options of bindings in this module of the SDK.
+fn options(module: &str) -> wit_bindgen_rust::Opts {
     wit_bindgen_rust::Opts {
         format: true,
         pub_export_macro: true,
-        export_macro_name: Some("export_bindings".to_owned()),
-        default_bindings_module: Some("backstop_policy::bindings".to_owned()),
+        export_macro_name: Some(format!("export_{module}")),
+        default_bindings_module: Some(format!("backstop_policy::{module}")),
         generate_all: true,
         additional_derive_attributes: vec!["PartialEq".to_owned()],
         ..Default::default()
     }
-    .build()
-    .generate(&mut resolve, world, &mut generated)
-    .unwrap();
+}
+
+/// The interface `outage` by itself, with the types of the other bindings.
+fn outage_options() -> wit_bindgen_rust::Opts {
+    let types = "crate::bindings::backstop::policy::types".to_owned();
+    wit_bindgen_rust::Opts {
+        export_macro_name: Some("export_outage".to_owned()),
+        with: vec![(
+            "backstop:policy/types@0.1.0".to_owned(),
+            wit_bindgen_rust::WithOption::Path(types),
+        )],
+        ..options("outage_bindings")
+    }
+}
+
+/// Bindings for a world of the contract, or of this text.
+fn bindings(world: &str, own: &str, options: &wit_bindgen_rust::Opts) -> String {
+    let contract = std::fs::read_to_string(top().join("wit/policy.wit")).unwrap();
+    let mut resolve = Resolve::default();
+    let text = format!("{contract}{own}");
+    let package = resolve.push_str("policy.wit", &text).unwrap();
+    let world = resolve.select_world(&[package], Some(world)).unwrap();
+    let mut generated = Files::default();
+    let mut generator = options.clone().build();
+    generator
+        .generate(&mut resolve, world, &mut generated)
+        .unwrap();
     let (_, text) = generated.iter().next().unwrap();
     format!(
         "#![allow(warnings, clippy::all, missing_docs, unreachable_pub, unsafe_code, reason = \"generated\")]\n{}",

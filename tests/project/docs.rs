@@ -184,6 +184,7 @@ async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
         "attributes",
         "broken",
         "details-left-out",
+        "down-for",
         "duplicate",
         "end",
         "hold",

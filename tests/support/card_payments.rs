@@ -124,7 +124,7 @@ fn expected(payments: &Payments, failure: &Failure) -> Result<Answer, Evaluation
         backstop_policy::ErrorClass::Permanent => ErrorClass::Permanent,
         backstop_policy::ErrorClass::Other(name) => ErrorClass::Other(name),
     };
-    Ok(Answer { class, action }.validate()?)
+    Ok(Answer::new(class, action).validate()?)
 }
 
 /// A failure as the SDK represents it.

@@ -109,10 +109,7 @@ pub fn assert_arrive(component: &Path, reads_clock: bool) {
         let expected = if delay > LONGEST_DELAY {
             Err(EvaluationError::InvalidAnswer(InvalidAnswer::Delay(delay)))
         } else {
-            Ok(Answer {
-                class: ErrorClass::Transient,
-                action: Action::Retry { delay },
-            })
+            Ok(Answer::new(ErrorClass::Transient, Action::Retry { delay }))
         };
         assert_eq!(
             evaluation.answer, expected,

@@ -26,7 +26,7 @@ pub const AT_WORK: &str = "(i32.ne (i32.load8_u (i32.load (local.get 0))) (i32.c
 
 /// A policy whose functions have these bodies; a function without one is not exported.
 ///
-/// `delay` returns an `i32`. `classify`, `judge` and `configure` return the address of their answer, such as [`Rule::FIRST`]. `start` runs when an instance is created.
+/// `delay` returns an `i32`. `classify`, `judge`, `configure` and `down_for` return the address of their answer, such as [`Rule::FIRST`]. `start` runs when an instance is created.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rule<'a> {
     /// Run at instantiation.
@@ -39,7 +39,19 @@ pub struct Rule<'a> {
     pub judge: Option<&'a str>,
     /// `delay(failure, class) -> milliseconds`
     pub delay: Option<&'a str>,
+    /// `down-for(failure, class) -> option<milliseconds>`
+    pub down_for: Option<&'a str>,
 }
+
+/// An answer of `down-for`: so many milliseconds.
+pub fn down_for(milliseconds: u32) -> String {
+    format!(
+        "(i32.store (i32.const 176) (i32.const 1)) (i32.store (i32.const 180) (i32.const {milliseconds})) (i32.const 176)"
+    )
+}
+
+/// An answer of `down-for` that says nothing.
+pub const NOT_DOWN: &str = "(i32.const 64)";
 
 impl Rule<'_> {
     /// An answer of `transient`, of `retry`, or of `ok`: the first case.
@@ -83,11 +95,12 @@ impl Rule<'_> {
   (data (i32.const 2048) "because\00cart/tenant")
   (func $recurse (param i32) (result i32) (i32.add (i32.const 1) (call $recurse (i32.add (local.get 0) (i32.const 1)))))
   {start}
-  {}{}{}{})"#,
+  {}{}{}{}{})"#,
             export("settings", "configure", 2, self.configure),
             export("classifier", "classify", 10, self.classify),
             export("dead-lettering", "judge", 1, self.judge),
             export("backoff", "delay", 1, self.delay),
+            export("outage", "down-for", 1, self.down_for),
         )
     }
 }

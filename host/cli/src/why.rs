@@ -306,6 +306,11 @@ fn notes(record: &DecisionRecord) -> Vec<String> {
             record.hops
         ));
     }
+    if let Some(down_for) = record.decision.down_for {
+        notes.push(format!(
+            "the policy says that what is behind it is down for {down_for}"
+        ));
+    }
     if record.duplicate {
         notes.push("another copy of the message had made this attempt already".to_owned());
     }

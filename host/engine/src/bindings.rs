@@ -16,12 +16,14 @@ use backstop_core::failure;
 
 wasmtime::component::bindgen!({
     path: "wit",
-    world: "policy",
+    world: "policy-with-outage",
     imports: { default: trappable },
 });
 
 pub(super) use self::backstop::policy::{default_classifier, log, payload, types};
-pub(super) use self::exports::backstop::policy::{backoff, classifier, dead_lettering, settings};
+pub(super) use self::exports::backstop::policy::{
+    backoff, classifier, dead_lettering, outage, settings,
+};
 
 impl From<&failure::Error> for types::Error {
     fn from(error: &failure::Error) -> Self {

@@ -7,7 +7,7 @@ use wasmtime::component::{HasSelf, InstancePre, Linker};
 
 use backstop_core::policy::PolicyDigest;
 
-use crate::bindings::{self, backoff, classifier, dead_lettering, settings};
+use crate::bindings::{self, backoff, classifier, dead_lettering, outage, settings};
 use crate::compiled;
 use crate::compiler::{Compiler, Job, Wanted};
 use crate::component_error::ComponentError;
@@ -49,6 +49,7 @@ pub struct Component {
     pub(super) classifier: Option<classifier::GuestIndices>,
     pub(super) backoff: Option<backoff::GuestIndices>,
     pub(super) dead_lettering: Option<dead_lettering::GuestIndices>,
+    pub(super) outage: Option<outage::GuestIndices>,
 }
 
 impl fmt::Debug for Component {
@@ -114,6 +115,7 @@ impl Component {
             classifier: interface(&pre, INTERFACES[1], classifier::GuestIndices::new)?,
             backoff: interface(&pre, INTERFACES[2], backoff::GuestIndices::new)?,
             dead_lettering: interface(&pre, INTERFACES[3], dead_lettering::GuestIndices::new)?,
+            outage: interface(&pre, INTERFACES[4], outage::GuestIndices::new)?,
             pre,
         };
         if component.exports().next().is_none() {
@@ -158,6 +160,7 @@ impl Component {
             Role::Classifier => self.classifier.is_some(),
             Role::DeadLettering => self.dead_lettering.is_some(),
             Role::Backoff => self.backoff.is_some(),
+            Role::Outage => self.outage.is_some(),
         }
     }
 
@@ -168,6 +171,7 @@ impl Component {
             self.classifier.is_some(),
             self.backoff.is_some(),
             self.dead_lettering.is_some(),
+            self.outage.is_some(),
         ];
         INTERFACES
             .into_iter()

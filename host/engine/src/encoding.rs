@@ -18,11 +18,12 @@ use crate::shape::{Shape, ShapeError};
 const CONTRACT: &str = include_str!("../wit/policy.wit");
 
 /// The interfaces of which a policy exports at least one. In a core module, their names are followed by `#` and the function.
-pub const INTERFACES: [&str; 4] = [
+pub const INTERFACES: [&str; 5] = [
     "backstop:policy/settings@0.1.0",
     "backstop:policy/classifier@0.1.0",
     "backstop:policy/backoff@0.1.0",
     "backstop:policy/dead-lettering@0.1.0",
+    "backstop:policy/outage@0.1.0",
 ];
 
 /// The maximum size of a text, in bytes. Hand-written text has a few thousand; generators of large modules can use the binary format.

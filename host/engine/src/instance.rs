@@ -78,6 +78,7 @@ backstop_core::names! {
         Classify = "classify",
         Judge = "judge",
         Delay = "delay",
+        DownFor = "down-for",
     }
 }
 
@@ -189,6 +190,19 @@ impl<'a> Live<'a> {
             indices
                 .load(&mut *store, instance)?
                 .call_delay(store, failure, class)
+        })
+    }
+
+    pub(super) fn down_for(
+        &mut self,
+        failure: &types::Failure,
+        class: &types::ErrorClass,
+    ) -> Result<Option<u32>, EvaluationError> {
+        let indices = self.component.outage.as_ref();
+        self.call(Phase::DownFor, indices, |indices, store, instance| {
+            indices
+                .load(&mut *store, instance)?
+                .call_down_for(store, failure, class)
         })
     }
 

@@ -10,6 +10,8 @@ backstop_core::names! {
         DeadLettering = "dead-lettering",
         /// How long is the delay before the next attempt?
         Backoff = "backoff",
+        /// Is what is behind the message down, and for how long?
+        Outage = "outage",
     }
 }
 
@@ -22,6 +24,8 @@ pub struct Parts<T> {
     pub dead_lettering: Option<T>,
     /// Computes the delay before the next attempt.
     pub backoff: Option<T>,
+    /// Says that what is behind the message is down.
+    pub outage: Option<T>,
 }
 
 /// No role is filled.
@@ -31,6 +35,7 @@ impl<T> Default for Parts<T> {
             classifier: None,
             dead_lettering: None,
             backoff: None,
+            outage: None,
         }
     }
 }
@@ -43,7 +48,12 @@ impl<T> Parts<T> {
 
     /// The values, in the order in which the roles are evaluated.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        let parts = [&self.classifier, &self.dead_lettering, &self.backoff];
+        let parts = [
+            &self.classifier,
+            &self.dead_lettering,
+            &self.backoff,
+            &self.outage,
+        ];
         parts.into_iter().flatten()
     }
 
@@ -53,6 +63,7 @@ impl<T> Parts<T> {
             &mut self.classifier,
             &mut self.dead_lettering,
             &mut self.backoff,
+            &mut self.outage,
         ];
         parts.into_iter().flatten()
     }
@@ -67,6 +78,7 @@ impl<T> Parts<T> {
             classifier: convert(Role::Classifier, self.classifier)?,
             dead_lettering: convert(Role::DeadLettering, self.dead_lettering)?,
             backoff: convert(Role::Backoff, self.backoff)?,
+            outage: convert(Role::Outage, self.outage)?,
         })
     }
 
@@ -76,6 +88,7 @@ impl<T> Parts<T> {
             classifier: self.classifier.as_ref(),
             dead_lettering: self.dead_lettering.as_ref(),
             backoff: self.backoff.as_ref(),
+            outage: self.outage.as_ref(),
         }
     }
 }
@@ -90,6 +103,7 @@ mod tests {
             backoff: Some(3),
             classifier: Some(1),
             dead_lettering: Some(2),
+            outage: Some(4),
         };
         let mut order = Vec::new();
         let mapped = parts.clone().try_map(|role, value| {
@@ -101,7 +115,7 @@ mod tests {
             order,
             [("classifier", 1), ("dead-lettering", 2), ("backoff", 3)]
         );
-        assert_eq!(parts.iter().copied().collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(parts.iter().copied().collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert!(!parts.is_empty() && Parts::<u8>::default().is_empty());
     }
 }

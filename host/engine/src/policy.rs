@@ -86,6 +86,7 @@ impl Policy {
             classifier: filled(Role::Classifier),
             dead_lettering: filled(Role::DeadLettering),
             backoff: filled(Role::Backoff),
+            outage: filled(Role::Outage),
         };
         Self::of(sandbox, vec![part], roles)
     }
@@ -263,7 +264,7 @@ impl Session<'_> {
 }
 
 impl<'a> Session<'a> {
-    /// Classify and judge; then, on `retry`, delay. This is the only place that passes a failure to a policy; it truncates it to the sizes of the contract.
+    /// Classify and judge; then, on `retry`, delay; at last, whether there is an outage. This is the only place that passes a failure to a policy; it truncates it to the sizes of the contract.
     fn answer(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
         if let Some(why) = &self.policy.unavailable {
             return Err(EvaluationError::NotLoaded(why.clone()));
@@ -294,7 +295,16 @@ impl<'a> Session<'a> {
                 Action::Retry { delay }
             }
         };
-        Ok(Answer { class, action }.validate()?)
+        let down_for = match &roles.outage {
+            Some(part) => self.live(*part)?.down_for(&failure_args, &class_args)?,
+            None => None,
+        };
+        Ok(Answer {
+            class,
+            action,
+            down_for: down_for.map(Milliseconds),
+        }
+        .validate()?)
     }
 
     /// The instance of a part, created and configured on first use.

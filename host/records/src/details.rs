@@ -111,6 +111,7 @@ mod tests {
                 },
                 decided_by: DecidedBy::Policy,
                 hold: Default::default(),
+                down_for: None,
             },
             log: Vec::new(),
             hops: 0,

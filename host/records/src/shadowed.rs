@@ -61,6 +61,8 @@ pub enum Aspect {
     Delay,
     /// Why it is not retried.
     Reason,
+    /// Whether what is behind the message is down, and for how long.
+    Outage,
 }
 
 /// Why the shadow was skipped.
@@ -101,7 +103,8 @@ fn differences(live: &Decision, shadow: &Decision) -> Vec<Aspect> {
             Some(Aspect::Verdict)
         }
     };
-    class.into_iter().chain(action).collect()
+    let outage = (live.down_for != shadow.down_for).then_some(Aspect::Outage);
+    class.into_iter().chain(action).chain(outage).collect()
 }
 
 #[cfg(test)]
@@ -116,6 +119,7 @@ mod tests {
             action,
             decided_by: DecidedBy::Policy,
             hold: Default::default(),
+            down_for: None,
         }
     }
 
@@ -132,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_differ_in_class_verdict_delay_and_reason() {
+    fn decisions_differ_in_class_verdict_delay_reason_and_outage() {
         use ErrorClass::{Permanent, Transient};
         let live = decision(Transient, retry(1_000));
         let dead = decision(Permanent, dead_letter("permanent"));
@@ -170,6 +174,15 @@ mod tests {
                 decision(Permanent, dead_letter("in different words")),
                 vec![Aspect::Reason],
                 true,
+            ),
+            (
+                &live,
+                Decision {
+                    down_for: Some(Milliseconds(60_000)),
+                    ..live.clone()
+                },
+                vec![Aspect::Outage],
+                false,
             ),
         ] {
             let compared = ShadowOutcome::compared(live, shadow.clone(), 7);

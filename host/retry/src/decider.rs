@@ -45,10 +45,7 @@ impl Evaluation {
             failure.error.code
         );
         cut(&mut reason, REASON_BYTES);
-        let answer = Answer {
-            class: ErrorClass::Permanent,
-            action: Action::DeadLetter { reason },
-        };
+        let answer = Answer::new(ErrorClass::Permanent, Action::DeadLetter { reason });
         Self {
             is_by_call: true,
             ..Self::of(Ok(answer), Arc::new([]))

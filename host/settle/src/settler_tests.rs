@@ -50,6 +50,7 @@ fn decided(action: Action, hold: Hold) -> Decided {
             action,
             decided_by: DecidedBy::Policy,
             hold,
+            down_for: None,
         },
         policy: "sha256:00".to_owned(),
         payload: None,

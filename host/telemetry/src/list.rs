@@ -140,7 +140,7 @@ metrics! {
         delay_seconds() -> Histogram(DELAYS) = "backstop_delay_seconds";
         /// evaluations of the shadow: it `agreed`, `differed` or was `broken`, or it was `skipped` because it could not keep up or the process ended
         comparisons(result: "result") -> Counter = "backstop_shadow_comparisons_total";
-        /// comparisons that differ in `class`, `verdict`, `delay` or `reason`; one can differ in several. A different reason alone is not a disagreement
+        /// comparisons that differ in `class`, `verdict`, `delay`, `reason` or `outage`; one can differ in several. A different reason alone is not a disagreement
         differences(part: "in") -> Counter = "backstop_shadow_differences_total";
         /// evaluation time of the shadow
         shadow_seconds() -> Histogram(EVALUATION_TIMES) = "backstop_shadow_decision_seconds";

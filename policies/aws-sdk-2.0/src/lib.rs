@@ -30,7 +30,9 @@ impl Policy for AwsSdk20 {
     }
 }
 
-backstop_policy::export!(AwsSdk20);
+const _: () = {
+    backstop_policy::export!(@without_outage AwsSdk20);
+};
 
 #[cfg(test)]
 mod tests {

@@ -30,7 +30,9 @@ impl Policy for AwsSdk21 {
     }
 }
 
-backstop_policy::export!(AwsSdk21);
+const _: () = {
+    backstop_policy::export!(@without_outage AwsSdk21);
+};
 
 #[cfg(test)]
 mod tests {

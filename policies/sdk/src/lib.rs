@@ -24,6 +24,9 @@
 #[doc(hidden)]
 #[rustfmt::skip]
 pub mod bindings;
+#[doc(hidden)]
+#[rustfmt::skip]
+pub mod outage_bindings;
 mod conversions;
 mod durations;
 mod policy;

@@ -23,6 +23,24 @@ pub trait Policy: Sized + Send + Sync + 'static {
     fn judge(&self, failure: &Failure, class: &ErrorClass) -> Verdict {
         default_verdict(failure, class)
     }
+
+    /// How long, from this failure, what is behind the message is down: nothing else with the same key is attempted for this time if the queue has a breaker, at most 5 minutes at once. The message itself follows its verdict. `None`, unless overridden, says nothing.
+    ///
+    /// ```
+    /// # use backstop_policy::{Duration, ErrorClass, Failure, Policy};
+    /// # struct Payments;
+    /// # impl Policy for Payments {
+    /// #     fn configure(_: &[(String, String)]) -> Result<Self, String> { Ok(Self) }
+    /// #     fn delay(&self, _: &Failure, _: &ErrorClass) -> Duration { Duration::ZERO }
+    /// fn down_for(&self, failure: &Failure, _class: &ErrorClass) -> Option<Duration> {
+    ///     let is_maintenance = failure.error.code == "Maintenance";
+    ///     is_maintenance.then(|| failure.error.asked_for().unwrap_or(Duration::from_secs(300)))
+    /// }
+    /// # }
+    /// ```
+    fn down_for(&self, _failure: &Failure, _class: &ErrorClass) -> Option<Duration> {
+        None
+    }
 }
 
 /// The default classification: the table of `backstop_backoff`.
@@ -79,8 +97,8 @@ pub(crate) mod exported {
 /// Exports a type that implements [`Policy`](crate::Policy) as the component's policy. It has an effect only on WebAssembly, so that the policy can be tested natively.
 #[macro_export]
 macro_rules! export {
-    ($policy:ty) => {
-        const _: () = {
+    // All but `outage`, for policies that never say that anything is down.
+    (@without_outage $policy:ty) => {
             use $crate::bindings::exports::backstop::policy as contract;
             use $crate::{Exported as _, Policy as _};
 
@@ -127,6 +145,23 @@ macro_rules! export {
 
             #[cfg(target_arch = "wasm32")]
     $crate::bindings::export_bindings!(Component with_types_in $crate::bindings);
+    };
+    ($policy:ty) => {
+        const _: () = {
+            $crate::export!(@without_outage $policy);
+
+            impl $crate::outage_bindings::exports::backstop::policy::outage::Guest for Component {
+                fn down_for(
+                    failure: $crate::Failure,
+                    class: $crate::ErrorClass,
+                ) -> Option<$crate::Milliseconds> {
+                    let down_for = Self::get().down_for(&failure, &class);
+                    down_for.map($crate::whole_milliseconds)
+                }
+            }
+
+            #[cfg(target_arch = "wasm32")]
+    $crate::outage_bindings::export_outage!(Component with_types_in $crate::outage_bindings);
         };
     };
 }

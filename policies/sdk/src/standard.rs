@@ -63,7 +63,7 @@ macro_rules! export_delay {
                     $delay(settings, failure)
                 }
             }
-            $crate::export!($crate::Standard<Formula>);
+    $crate::export!(@without_outage $crate::Standard<Formula>);
         };
     };
 }

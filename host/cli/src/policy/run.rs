@@ -176,7 +176,16 @@ fn as_json(policy: &Policy, failure: &Failure, evaluation: &Evaluation) -> Value
         "took-us": u64::try_from(evaluation.took.as_micros()).unwrap_or(u64::MAX),
     });
     let answer = match &evaluation.answer {
-        Ok(Answer { class, action }) => json!({"class": class, "action": action}),
+        Ok(Answer {
+            class,
+            action,
+            down_for: None,
+        }) => json!({"class": class, "action": action}),
+        Ok(Answer {
+            class,
+            action,
+            down_for,
+        }) => json!({"class": class, "action": action, "down-for": down_for}),
         Err(error) => {
             json!({"broken": error.to_string(), "fallback": fallback::decide(failure).action})
         }
@@ -190,9 +199,16 @@ fn explain(policy: &Policy, failure: &Failure, evaluation: &Evaluation) {
     line("policy", policy.title());
     line("failure", describe(failure));
     match &evaluation.answer {
-        Ok(Answer { class, action }) => {
+        Ok(Answer {
+            class,
+            action,
+            down_for,
+        }) => {
             line("class", class.to_string());
             line("verdict", action.to_string());
+            if let Some(down_for) = down_for {
+                line("down for", down_for.to_string());
+            }
         }
         Err(error) => {
             let error = one_line(&error.to_string());

@@ -127,6 +127,8 @@ pub struct Answer {
     pub class: ErrorClass,
     /// What should happen to the message.
     pub action: Action,
+    /// How long, from the failure, what is behind the message is down. `None` says nothing.
+    pub down_for: Option<Milliseconds>,
 }
 
 /// The policy's answer is invalid, and the fallback decides.
@@ -135,6 +137,9 @@ pub enum InvalidAnswer {
     /// See [`LONGEST_DELAY`].
     #[error("a delay of {0}, more than the 14d that SQS keeps a message")]
     Delay(Milliseconds),
+    /// See [`LONGEST_DELAY`].
+    #[error("an outage of {0}, more than the 14d that SQS keeps a message")]
+    Outage(Milliseconds),
     /// A dead letter and a discarded message need a reason.
     #[error("a verdict without a reason")]
     Reason,
@@ -144,12 +149,25 @@ pub enum InvalidAnswer {
 }
 
 impl Answer {
-    /// Checks the answer and cuts a long reason to [`REASON_BYTES`].
+    /// An answer that says nothing about an outage.
+    pub const fn new(class: ErrorClass, action: Action) -> Self {
+        Self {
+            class,
+            action,
+            down_for: None,
+        }
+    }
+
+    /// Checks the answer and cuts a long reason to [`REASON_BYTES`]. An outage of no time is none.
     pub fn validate(mut self) -> Result<Self, InvalidAnswer> {
         if let ErrorClass::Other(name) = &self.class
             && !(1..=CLASS_BYTES).contains(&name.len())
         {
             return Err(InvalidAnswer::Class(name.len()));
+        }
+        self.down_for = self.down_for.filter(|time| *time > Milliseconds(0));
+        if let Some(down_for) = self.down_for.filter(|time| *time > LONGEST_DELAY) {
+            return Err(InvalidAnswer::Outage(down_for));
         }
         match &mut self.action {
             Action::Retry { delay } if *delay > LONGEST_DELAY => Err(InvalidAnswer::Delay(*delay)),
@@ -170,21 +188,21 @@ mod tests {
     use super::*;
 
     fn retry(delay: u32) -> Answer {
-        Answer {
-            class: ErrorClass::Transient,
-            action: Action::Retry {
+        Answer::new(
+            ErrorClass::Transient,
+            Action::Retry {
                 delay: Milliseconds(delay),
             },
-        }
+        )
     }
 
     fn dead_letter(reason: &str) -> Answer {
-        Answer {
-            class: ErrorClass::Permanent,
-            action: Action::DeadLetter {
+        Answer::new(
+            ErrorClass::Permanent,
+            Action::DeadLetter {
                 reason: reason.to_owned(),
             },
-        }
+        )
     }
 
     #[test]

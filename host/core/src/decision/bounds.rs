@@ -57,7 +57,11 @@ impl Bounds {
         decided_by: DecidedBy,
         reach: Reach,
     ) -> Decision {
-        let Answer { class, action } = answer;
+        let Answer {
+            class,
+            action,
+            down_for,
+        } = answer;
         let wanted = match action {
             Action::Retry { delay } => delay,
             Action::Discard { reason } if !self.allow_discard => {
@@ -68,6 +72,7 @@ impl Bounds {
                     },
                     decided_by: DecidedBy::Bound(NO_DISCARD.to_owned()),
                     hold: Hold::default(),
+                    down_for,
                 };
             }
             Action::DeadLetter { .. } | Action::Discard { .. } => {
@@ -76,6 +81,7 @@ impl Bounds {
                     action,
                     decided_by,
                     hold: Hold::default(),
+                    down_for,
                 };
             }
         };
@@ -94,6 +100,7 @@ impl Bounds {
                 action: Action::DeadLetter { reason },
                 decided_by: DecidedBy::Bound(bound),
                 hold: Hold::default(),
+                down_for,
             };
         }
         let decided_by = match decided_by {
@@ -108,6 +115,7 @@ impl Bounds {
             action: Action::Retry { delay },
             decided_by,
             hold,
+            down_for,
         }
     }
 
@@ -161,21 +169,21 @@ mod tests {
     }
 
     fn retry(delay: u32) -> Answer {
-        Answer {
-            class: ErrorClass::Transient,
-            action: Action::Retry {
+        Answer::new(
+            ErrorClass::Transient,
+            Action::Retry {
                 delay: Milliseconds(delay),
             },
-        }
+        )
     }
 
     fn dead_letter(reason: &str) -> Answer {
-        Answer {
-            class: ErrorClass::Permanent,
-            action: Action::DeadLetter {
+        Answer::new(
+            ErrorClass::Permanent,
+            Action::DeadLetter {
                 reason: reason.to_owned(),
             },
-        }
+        )
     }
 
     #[test]
@@ -232,6 +240,7 @@ mod tests {
                     action,
                     decided_by,
                     hold: Hold::Visibility,
+                    down_for: None,
                 }
             );
         }

@@ -22,6 +22,9 @@ pub struct Decision {
     /// How a message that is retried is held until then.
     #[serde(default, skip_serializing_if = "Hold::is_visibility")]
     pub hold: Hold,
+    /// How long, from the failure, what is behind the message is down, as the policy says. It is the policy's even if a bound decides about the message.
+    #[serde(default, rename = "down-for", skip_serializing_if = "Option::is_none")]
+    pub down_for: Option<Milliseconds>,
 }
 
 /// Who decided.

@@ -31,12 +31,12 @@ pub fn reason_to_dead_letter(failure: &Failure, class: &ErrorClass) -> Option<St
 
 /// The answer for a broken policy: always a retry.
 pub fn decide(failure: &Failure) -> Answer {
-    Answer {
-        class: class(&failure.error),
-        action: Action::Retry {
+    Answer::new(
+        class(&failure.error),
+        Action::Retry {
             delay: delay(failure),
         },
-    }
+    )
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! use backstop_core::failure::Milliseconds;
 //!
 //! let delay = Milliseconds(2_000);
-//! let answer = Answer { class: ErrorClass::Transient, action: Action::Retry { delay } };
+//! let answer = Answer::new(ErrorClass::Transient, Action::Retry { delay });
 //! let bounds = Bounds { max_attempts: NonZeroU32::new(1), ..Bounds::default() };
 //!
 //! let failure = ordinary_failure();
@@ -61,21 +61,21 @@ mod tests {
     use crate::failure::Milliseconds;
 
     fn retry(delay: u32) -> Answer {
-        Answer {
-            class: ErrorClass::Transient,
-            action: Action::Retry {
+        Answer::new(
+            ErrorClass::Transient,
+            Action::Retry {
                 delay: Milliseconds(delay),
             },
-        }
+        )
     }
 
     fn dead_letter(reason: &str) -> Answer {
-        Answer {
-            class: ErrorClass::Permanent,
-            action: Action::DeadLetter {
+        Answer::new(
+            ErrorClass::Permanent,
+            Action::DeadLetter {
                 reason: reason.to_owned(),
             },
-        }
+        )
     }
 
     #[test]
@@ -105,6 +105,7 @@ mod tests {
                         action: action.clone(),
                         decided_by: decided_by.clone(),
                         hold: Hold::Resend,
+                        down_for: None,
                     })
                     .unwrap();
                     assert_eq!(record["verdict"], action.verdict().to_string());

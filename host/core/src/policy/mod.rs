@@ -128,8 +128,7 @@ fn answer(class: Class, reason: Option<String>, delay: impl FnOnce() -> u32) -> 
             delay: Milliseconds(delay()).min(LONGEST_DELAY),
         },
     };
-    let class = class.into();
-    Answer { class, action }
+    Answer::new(class.into(), action)
 }
 
 /// Whole milliseconds, rounded up; saturates above what any setting allows.

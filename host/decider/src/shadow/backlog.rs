@@ -242,6 +242,7 @@ mod tests {
                 },
                 decided_by: DecidedBy::Policy,
                 hold: Default::default(),
+                down_for: None,
             },
             log: Vec::new(),
             fuel: 0,

@@ -16,6 +16,7 @@ pub struct Counts {
     verdict: Count,
     delay: Count,
     reason: Count,
+    outage: Count,
     broken: Count,
     skipped: Count,
     took: Histogram,
@@ -37,6 +38,8 @@ pub struct Tally {
     pub differed_in_delay: u64,
     /// Decisions with a different reason. If nothing else differs they count as `agreed`.
     pub differed_in_reason: u64,
+    /// Decisions with a different outage.
+    pub differed_in_outage: u64,
     /// Decisions where the shadow broke.
     pub broken: u64,
     /// Decisions for which it was not evaluated, or answered too late.
@@ -58,6 +61,7 @@ impl Counts {
             verdict: differs("verdict"),
             delay: differs("delay"),
             reason: differs("reason"),
+            outage: differs("outage"),
             took: queue.shadow_seconds(),
         }
     }
@@ -99,6 +103,7 @@ impl Counts {
             Aspect::Verdict => &self.verdict,
             Aspect::Delay => &self.delay,
             Aspect::Reason => &self.reason,
+            Aspect::Outage => &self.outage,
         }
     }
 
@@ -111,6 +116,7 @@ impl Counts {
             differed_in_verdict: self.verdict.get(),
             differed_in_delay: self.delay.get(),
             differed_in_reason: self.reason.get(),
+            differed_in_outage: self.outage.get(),
             broken: self.broken.get(),
             skipped: self.skipped.get(),
         }

@@ -44,6 +44,17 @@ impl Backstop {
         })
     }
 
+    /// The part of a composed policy that says that what is behind a message is down, with its settings.
+    pub fn outage<N: Into<String>, V: Into<String>>(
+        self,
+        policy: impl Into<String>,
+        settings: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        self.part("outage", policy, settings, |parts, part| {
+            parts.outage = Some(part)
+        })
+    }
+
     fn part<N: Into<String>, V: Into<String>>(
         self,
         role: &str,

@@ -34,16 +34,18 @@ pub(super) fn policy(
                 classifier,
                 backoff,
                 dead_lettering,
+                outage,
             } = *parts;
             let parts = Parts {
                 classifier,
                 dead_lettering,
                 backoff,
+                outage,
             };
             if parts.is_empty() {
                 return Err(value(
                     at("policy"),
-                    "expected at least one of `classifier`, `backoff` and `dead-lettering`",
+                    "expected at least one of `classifier`, `backoff`, `dead-lettering` and `outage`",
                 ));
             }
             let parts = parts.try_map(|role, named| part(named, &format!("policy.{role}")))?;

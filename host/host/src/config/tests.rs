@@ -245,6 +245,7 @@ fn a_composed_policy_has_parts_with_their_own_settings() {
             settings: [("base", "2s")].into(),
         }),
         dead_lettering: None,
+        outage: None,
     });
     assert_eq!(config.queues.first().unwrap().decider.policy, expected);
 }

@@ -28,12 +28,12 @@ impl Policy for AtOnce {
     }
 
     fn answer(&self, _: &Failure) -> Answer {
-        Answer {
-            class: ErrorClass::Transient,
-            action: Action::Retry {
+        Answer::new(
+            ErrorClass::Transient,
+            Action::Retry {
                 delay: Milliseconds(0),
             },
-        }
+        )
     }
 }
 

@@ -25,10 +25,7 @@ impl Policy for Own {
 }
 
 fn answer(action: Action) -> Answer {
-    Answer {
-        class: ErrorClass::Transient,
-        action,
-    }
+    Answer::new(ErrorClass::Transient, action)
 }
 
 #[test]

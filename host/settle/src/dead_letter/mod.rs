@@ -188,6 +188,7 @@ mod tests {
             },
             decided_by: DecidedBy::Policy,
             hold: Default::default(),
+            down_for: None,
         };
         let decided = Decided {
             decision,

@@ -63,6 +63,7 @@ fn decided(policy: &str) -> Decided {
             },
             decided_by: DecidedBy::Policy,
             hold: Hold::Resend,
+            down_for: None,
         },
         policy: policy.to_owned(),
         payload: None,

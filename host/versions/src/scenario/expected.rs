@@ -3,6 +3,7 @@
 use super::values::{Delay, Text};
 use crate::outcome::Row;
 use backstop_core::decision::{Action, Answer, Verdict};
+use backstop_core::failure::Milliseconds;
 use backstop_engine::Evaluation;
 
 /// What is expected of one answer. Absent fields accept any value.
@@ -16,6 +17,8 @@ pub struct Expected {
     pub reason: Option<Text>,
     /// The delay.
     pub delay: Option<Delay>,
+    /// How long what is behind the message is down. No time at all: the policy says nothing.
+    pub down_for: Option<Delay>,
     /// A line that the policy logs.
     pub log: Option<Text>,
 }
@@ -31,7 +34,11 @@ impl Expected {
 
     /// Compares field by field. A failed evaluation gives a single row that does not hold.
     pub(super) fn compare(&self, evaluation: &Evaluation) -> Vec<Row> {
-        let Answer { class, action } = match &evaluation.answer {
+        let Answer {
+            class,
+            action,
+            down_for,
+        } = match &evaluation.answer {
             Ok(answer) => answer,
             Err(broken) => {
                 let got = format!("the policy {broken}");
@@ -69,9 +76,16 @@ impl Expected {
             };
             rows.push(Row::new("reason", expected.to_string(), got, holds));
         }
+        rows.extend(self.down_for.map(|expected| outage(expected, *down_for)));
         rows.extend(self.log.as_ref().map(|expected| log(expected, evaluation)));
         rows
     }
+}
+
+fn outage(expected: Delay, down_for: Option<Milliseconds>) -> Row {
+    let got = down_for.map_or_else(|| "none".to_owned(), |time| time.to_string());
+    let holds = expected.allows(down_for.unwrap_or_default());
+    Row::new("down-for", expected.to_string(), got, holds)
 }
 
 fn log(expected: &Text, evaluation: &Evaluation) -> Row {
@@ -89,6 +103,7 @@ impl std::fmt::Display for Expected {
             self.class.as_ref().map(ToString::to_string),
             self.verdict.map(|verdict| verdict.to_string()),
             self.delay.map(|delay| format!("a delay of {delay}")),
+            self.down_for.map(|time| format!("an outage of {time}")),
             self.reason
                 .as_ref()
                 .map(|reason| format!("the reason {reason}")),

@@ -38,12 +38,13 @@ pub(super) struct Scenario {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(remote = "Self", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Expect {
     pub(super) class: Option<Text>,
     pub(super) verdict: Option<Verdict>,
     pub(super) reason: Option<Text>,
     pub(super) delay: Option<Delay>,
+    pub(super) down_for: Option<Delay>,
     pub(super) log: Option<Text>,
     pub(super) over: Option<Numbers>,
     pub(super) refused: Option<String>,
@@ -52,12 +53,13 @@ pub(super) struct Expect {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(remote = "Self", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Step {
     pub(super) class: Option<Text>,
     pub(super) verdict: Option<Verdict>,
     pub(super) reason: Option<Text>,
     pub(super) delay: Option<Delay>,
+    pub(super) down_for: Option<Delay>,
     pub(super) log: Option<Text>,
     #[serde(default)]
     pub(super) failure: Layer,

@@ -177,6 +177,7 @@ impl raw::Expect {
             verdict,
             reason,
             delay,
+            down_for,
             log,
             over,
             refused,
@@ -188,9 +189,16 @@ impl raw::Expect {
             verdict,
             reason,
             delay,
+            down_for,
             log,
         };
         expected.check_consistency(span)?;
+        if expected.down_for.is_some_and(|time| time.mean().is_some()) {
+            return conflict(
+                span.clone(),
+                "`down-for` has no mean: expected a duration, or `min` and `max`",
+            );
+        }
         let has_several_attempts = attempts.is_some() || within.is_some();
         if let Some(part) = refused {
             let is_alone =
@@ -254,6 +262,7 @@ fn steps(sequence: Spanned<Vec<Spanned<raw::Step>>>) -> Result<Vec<Step>, Confli
             verdict,
             reason,
             delay,
+            down_for,
             log,
             failure,
         } = step.into_inner();
@@ -262,10 +271,12 @@ fn steps(sequence: Spanned<Vec<Spanned<raw::Step>>>) -> Result<Vec<Step>, Confli
             verdict,
             reason,
             delay,
+            down_for,
             log,
         };
         expected.check_consistency(&span)?;
-        if expected.delay.is_some_and(|delay| delay.mean().is_some()) {
+        let times = [expected.delay, expected.down_for];
+        if times.into_iter().flatten().any(|it| it.mean().is_some()) {
             return conflict(span, "`mean` needs several delays, but an attempt has one");
         }
         if index < last && expected.gives_up() {

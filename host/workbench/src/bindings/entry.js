@@ -36,9 +36,14 @@ function failure(given) {
 }
 
 /** The reverse, for a delay. Fractions are rounded up, so that no delay is too short. More than 2^32 - 1 becomes 2^32 - 1, which the host rejects. */
-function milliseconds(delay) {
-  if (typeof delay !== 'number' || !(delay >= 0)) throw new TypeError(`\`delay\` answered ${String(delay)}: expected a number of milliseconds from 0`);
+function milliseconds(delay, name = 'delay') {
+  if (typeof delay !== 'number' || !(delay >= 0)) throw new TypeError(`\`${name}\` answered ${String(delay)}: expected a number of milliseconds from 0`);
   return Math.min(Math.ceil(delay), 0xffffffff) | 0;
+}
+
+/** The same, for how long something is down. Null and undefined say nothing. */
+function optional(downFor) {
+  return downFor == null ? undefined : milliseconds(downFor, 'downFor');
 }
 
 /** The text of an answer, made well-formed: the name of a class, or a reason. */

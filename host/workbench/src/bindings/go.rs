@@ -21,11 +21,12 @@ const RUNTIME: &[(&str, &str)] = runtime!(
 const RUNTIME_PATH: &str = "go.bytecodealliance.org/pkg/wit/";
 
 /// For each interface, the exported function that forwards the call to the policy's function.
-const FORWARDED: [&str; 4] = [
+const FORWARDED: [&str; 5] = [
     "func Configure(settings []Tuple2[string, string]) Result[Unit, string] {\n\treturn policy.Configure(settings)\n}",
     "func Classify(error Error) ErrorClass {\n\treturn policy.Classify(error)\n}",
     "func Delay(failure Failure, class ErrorClass) Milliseconds {\n\treturn policy.Delay(failure, class)\n}",
     "func Judge(failure Failure, class ErrorClass) Verdict {\n\treturn policy.Judge(failure, class)\n}",
+    "func DownFor(failure Failure, class ErrorClass) Option[Milliseconds] {\n\treturn policy.DownFor(failure, class)\n}",
 ];
 
 /// The import path of the policy's own package, from its go.mod.
@@ -59,6 +60,9 @@ pub(super) fn add(project: &Project, written: &mut Written) -> anyhow::Result<()
         let package = format!("export_backstop_policy_{}", question.replace('-', "_"));
         let types = match question {
             "settings" => format!("\t. \"{here}types\""),
+            "outage" => format!(
+                "\t. \"{module}/bindings/imports/backstop_policy_types\"\n\t. \"{here}types\""
+            ),
             _ => format!("\t. \"{module}/bindings/imports/backstop_policy_types\""),
         };
         written.add(

@@ -20,7 +20,7 @@ pub(super) const IMPORTS: &str = include_str!("imports.d.ts");
 pub(crate) const ENTRY_MODULE: &str = "bindings/entry.js";
 
 /// For each interface, the export that forwards the call to the policy. An exception of `configure` is not logged: it is an answer that rejects the settings.
-const FORWARDED: [&str; 4] = [
+const FORWARDED: [&str; 5] = [
     "import { settings as policySettings } from 'POLICY';
 export const settings = { configure: refusing(method(policySettings, 'settings', 'configure')) };",
     "import { classifier as policyClassifier } from 'POLICY';
@@ -33,6 +33,10 @@ export const backoff = { delay: (given, errorClass) => delay(failure(given), err
     "import { deadLettering as policyDeadLettering } from 'POLICY';
 const judge = logged(method(policyDeadLettering, 'deadLettering', 'judge'));
 export const deadLettering = { judge: (given, errorClass) => worded(judge(failure(given), errorClass)) };",
+    "import { outage as policyOutage } from 'POLICY';
+const downFor = logged((given, errorClass) => optional(policyDownFor(given, errorClass)));
+const policyDownFor = method(policyOutage, 'outage', 'downFor');
+export const outage = { downFor: (given, errorClass) => downFor(failure(given), errorClass) };",
 ];
 
 pub(super) fn add(project: &Project, written: &mut Written) {

@@ -69,3 +69,9 @@ export interface Backoff {
 export interface DeadLettering {
   judge(failure: Failure, errorClass: ErrorClass): Verdict;
 }
+
+/** `export const outage: Outage`: says that what is behind a message is down. Default: says nothing. */
+export interface Outage {
+  /** Called last for each failure: how long, from this failure, no attempt at the same thing is worthwhile. Undefined and 0 say nothing. At most 14 days. */
+  downFor(failure: Failure, errorClass: ErrorClass): Milliseconds | undefined;
+}

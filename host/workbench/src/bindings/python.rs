@@ -10,11 +10,12 @@ const ENTRY: &str = include_str!("entry.py");
 pub(crate) const ENTRY_MODULE: &str = "policy_entry";
 
 /// For each interface, the class that the policy exports.
-const EXPORTED: [&str; 4] = [
+const EXPORTED: [&str; 5] = [
     "Settings = worded(policy.Settings, \"configure\")\n",
     "Classifier = worded(policy.Classifier, \"classify\")\n",
     "Backoff = policy.Backoff\n",
     "DeadLettering = worded(policy.DeadLettering, \"judge\")\n",
+    "Outage = policy.Outage\n",
 ];
 
 pub(super) fn add(project: &Project, written: &mut Written) {

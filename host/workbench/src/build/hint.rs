@@ -32,19 +32,21 @@ fn hint(language: Language, question: &str, snippet: &str) -> String {
 }
 
 /// The messages of the toolchain if an interface is missing, for each.
-fn traces(language: Language) -> [&'static [&'static str]; 4] {
+fn traces(language: Language) -> [&'static [&'static str]; 5] {
     match language {
         Language::Go => [
             &["undefined: policy.Configure"],
             &["undefined: policy.Classify"],
             &["undefined: policy.Delay"],
             &["undefined: policy.Judge"],
+            &["undefined: policy.DownFor"],
         ],
         Language::C => [
             &["undefined symbol: exports_backstop_policy_settings_configure"],
             &["undefined symbol: exports_backstop_policy_classifier_classify"],
             &["undefined symbol: exports_backstop_policy_backoff_delay"],
             &["undefined symbol: exports_backstop_policy_dead_lettering_judge"],
+            &["undefined symbol: exports_backstop_policy_outage_down_for"],
         ],
         Language::Python => [
             &["no attribute 'Settings'", "class Settings without"],
@@ -54,6 +56,7 @@ fn traces(language: Language) -> [&'static [&'static str]; 4] {
                 "no attribute 'DeadLettering'",
                 "class DeadLettering without",
             ],
+            &["no attribute 'Outage'", "class Outage without"],
         ],
         Language::JavaScript | Language::TypeScript => [
             &["find export 'settings'", "`settings` has no function"],
@@ -63,6 +66,7 @@ fn traces(language: Language) -> [&'static [&'static str]; 4] {
                 "find export 'deadLettering'",
                 "`deadLettering` has no function",
             ],
+            &["find export 'outage'", "`outage` has no function"],
         ],
         // The SDK has defaults for the others.
         Language::Rust => [
@@ -70,16 +74,18 @@ fn traces(language: Language) -> [&'static [&'static str]; 4] {
             &[],
             &["missing: `delay`", "missing: `configure`, `delay`"],
             &[],
+            &[],
         ],
     }
 }
 
 /// What to add for each interface.
-fn snippets(language: Language) -> [&'static str; 4] {
+fn snippets(language: Language) -> [&'static str; 5] {
     let delay = "impl Policy for … {\n    fn delay(&self, failure: &Failure, class: &ErrorClass) -> Duration {\n        Duration::from_secs(1)\n    }\n";
     match language {
         Language::Rust => [
             "impl Policy for … {\n    fn configure(settings: &[(String, String)]) -> Result<Self, String> {\n        Ok(Self)\n    }\n",
+            delay,
             delay,
             delay,
             delay,
@@ -89,24 +95,28 @@ fn snippets(language: Language) -> [&'static str; 4] {
             "export const classifier = { classify(error) { return { tag: 'transient' }; } };\n",
             "export const backoff = { delay(failure, errorClass) { return 1000; } };\n",
             "export const deadLettering = { judge(failure, errorClass) { return { tag: 'retry' }; } };\n",
+            "export const outage = { downFor(failure, errorClass) { return undefined; } };\n",
         ],
         Language::Python => [
             "class Settings(contract.Settings):\n    def configure(self, settings):\n        pass\n",
             "class Classifier(contract.Classifier):\n    def classify(self, error):\n        return ErrorClass_Transient()\n",
             "class Backoff(contract.Backoff):\n    def delay(self, failure, error_class):\n        return 1000\n",
             "class DeadLettering(contract.DeadLettering):\n    def judge(self, failure, error_class):\n        return Verdict_Retry()\n",
+            "class Outage(contract.Outage):\n    def down_for(self, failure, error_class):\n        return None\n",
         ],
         Language::Go => [
             "func Configure(settings []Tuple2[string, string]) Result[Unit, string] {\n\treturn Ok[Unit, string](Unit{})\n}\n",
             "func Classify(err Error) ErrorClass {\n\treturn MakeErrorClassTransient()\n}\n",
             "func Delay(failure Failure, class ErrorClass) Milliseconds {\n\treturn 1000\n}\n",
             "func Judge(failure Failure, class ErrorClass) Verdict {\n\treturn MakeVerdictRetry()\n}\n",
+            "func DownFor(failure Failure, class ErrorClass) Option[Milliseconds] {\n\treturn None[Milliseconds]()\n}\n",
         ],
         Language::C => [
             "bool exports_backstop_policy_settings_configure(backstop_list_tuple2_string_string_t *settings, backstop_string_t *refusal) {\n  return true;\n}\n",
             "void exports_backstop_policy_classifier_classify(exports_backstop_policy_classifier_error_t *error, exports_backstop_policy_classifier_error_class_t *class) {\n  class->tag = BACKSTOP_POLICY_TYPES_ERROR_CLASS_TRANSIENT;\n}\n",
             "exports_backstop_policy_backoff_milliseconds_t exports_backstop_policy_backoff_delay(exports_backstop_policy_backoff_failure_t *failure, exports_backstop_policy_backoff_error_class_t *class) {\n  return 1000;\n}\n",
             "void exports_backstop_policy_dead_lettering_judge(exports_backstop_policy_dead_lettering_failure_t *failure, exports_backstop_policy_dead_lettering_error_class_t *class, exports_backstop_policy_dead_lettering_verdict_t *verdict) {\n  verdict->tag = BACKSTOP_POLICY_TYPES_VERDICT_RETRY;\n}\n",
+            "bool exports_backstop_policy_outage_down_for(exports_backstop_policy_outage_failure_t *failure, exports_backstop_policy_outage_error_class_t *class, exports_backstop_policy_outage_milliseconds_t *down_for) {\n  return false;\n}\n",
         ],
     }
 }

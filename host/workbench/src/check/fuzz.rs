@@ -181,6 +181,7 @@ fn is_same(one: &Evaluation, other: &Evaluation) -> bool {
     one.class == other.class
         && one.action.verdict() == other.action.verdict()
         && delay(one) == delay(other)
+        && one.down_for == other.down_for
 }
 
 /// The evaluation of one failure.

@@ -26,7 +26,13 @@ const DEFAULT_BUILD_TIMEOUT: Duration = Duration::from_mins(10);
 const MAX_BUILD_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// The interfaces of the contract, as `answers` names them.
-pub(crate) const QUESTIONS: [&str; 4] = ["settings", "classifier", "backoff", "dead-lettering"];
+pub(crate) const QUESTIONS: [&str; 5] = [
+    "settings",
+    "classifier",
+    "backoff",
+    "dead-lettering",
+    "outage",
+];
 
 /// A policy's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,7 +149,7 @@ impl Project {
     }
 
     /// What belongs to the interfaces that the policy exports, of what belongs to each of [`QUESTIONS`].
-    pub(crate) fn of_answers<T>(&self, each: [T; 4]) -> impl Iterator<Item = (&'static str, T)> {
+    pub(crate) fn of_answers<T>(&self, each: [T; 5]) -> impl Iterator<Item = (&'static str, T)> {
         let each = QUESTIONS.into_iter().zip(each);
         each.filter(|(question, _)| self.answers.contains(question))
     }
@@ -224,7 +230,7 @@ mod tests {
         for (manifest, expected) in [
             (
                 "name = \"a\"\nversion = \"1.0.0\"\nlanguage = \"c\"",
-                "`answers` is missing: expected one or more of settings, classifier, backoff, dead-lettering",
+                "`answers` is missing: expected one or more of settings, classifier, backoff, dead-lettering, outage",
             ),
             (
                 "name = \"a\"\nversion = \"1.0.0\"\nlanguage = \"c\"\nanswers = []",

@@ -12,7 +12,11 @@ use backstop_engine::EvaluationError;
 
 /// A policy's answer, before the queue limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "verdict")]
+#[serde(
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case",
+    tag = "verdict"
+)]
 pub enum RecordedAnswer {
     /// Retry the message.
     Retry {
@@ -20,6 +24,9 @@ pub enum RecordedAnswer {
         class: ErrorClass,
         /// After this delay; unknown if a queue limit dead-lettered the message instead.
         delay: Option<Milliseconds>,
+        /// How long what is behind the message is down, if the policy says so.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        down_for: Option<Milliseconds>,
     },
     /// Dead-letter the message.
     DeadLetter {
@@ -27,6 +34,9 @@ pub enum RecordedAnswer {
         class: ErrorClass,
         /// Why.
         reason: String,
+        /// As for a retry.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        down_for: Option<Milliseconds>,
     },
     /// Discard the message.
     Discard {
@@ -34,6 +44,9 @@ pub enum RecordedAnswer {
         class: ErrorClass,
         /// Why.
         reason: String,
+        /// As for a retry.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        down_for: Option<Milliseconds>,
     },
     /// No answer: the policy broke.
     Broken {
@@ -51,6 +64,7 @@ impl RecordedAnswer {
             return Self::Discard {
                 reason: reason.to_owned(),
                 class: decision.class,
+                down_for: decision.down_for,
             };
         }
         let Decision {
@@ -58,29 +72,53 @@ impl RecordedAnswer {
             action,
             decided_by,
             hold: _,
+            down_for,
         } = decision;
         match (decided_by, action) {
             (DecidedBy::Fallback(FallbackCause { kind, text }), _) => Self::Broken {
                 cause: text.strip_prefix("the policy ").unwrap_or(&text).to_owned(),
                 kind,
             },
-            (DecidedBy::Bound(_), _) => Self::Retry { class, delay: None },
+            (DecidedBy::Bound(_), _) => Self::Retry {
+                class,
+                delay: None,
+                down_for,
+            },
             (DecidedBy::Shortened(delay), _) => Self::Retry {
                 class,
                 delay: Some(delay),
+                down_for,
             },
-            (DecidedBy::Policy, action) => Self::of(class, action),
+            (DecidedBy::Policy, action) => Self::of(Answer {
+                class,
+                action,
+                down_for,
+            }),
         }
     }
 
-    pub(super) fn of(class: ErrorClass, action: Action) -> Self {
+    pub(super) fn of(answer: Answer) -> Self {
+        let Answer {
+            class,
+            action,
+            down_for,
+        } = answer;
         match action {
             Action::Retry { delay } => Self::Retry {
                 class,
                 delay: Some(delay),
+                down_for,
             },
-            Action::DeadLetter { reason } => Self::DeadLetter { class, reason },
-            Action::Discard { reason } => Self::Discard { class, reason },
+            Action::DeadLetter { reason } => Self::DeadLetter {
+                class,
+                reason,
+                down_for,
+            },
+            Action::Discard { reason } => Self::Discard {
+                class,
+                reason,
+                down_for,
+            },
         }
     }
 
@@ -117,6 +155,16 @@ impl RecordedAnswer {
         !matches!(self, Self::Retry { delay: None, .. })
     }
 
+    /// How long what is behind the message is down, if the policy says so.
+    pub fn down_for(&self) -> Option<Milliseconds> {
+        match self {
+            Self::Retry { down_for, .. }
+            | Self::DeadLetter { down_for, .. }
+            | Self::Discard { down_for, .. } => *down_for,
+            Self::Broken { .. } => None,
+        }
+    }
+
     /// The delay of a retry, if it is known.
     pub(super) fn delay(&self) -> Option<Milliseconds> {
         match self {
@@ -127,16 +175,22 @@ impl RecordedAnswer {
 }
 
 impl fmt::Display for RecordedAnswer {
-    /// Without the class: `retry in 2s`, `dead-letter: REASON`, `the policy trapped`.
+    /// Without the class: `retry in 2s`, `retry in 2s, down for 5m`, `dead-letter: REASON`, `the policy trapped`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Retry {
                 delay: Some(delay), ..
-            } => write!(f, "retry in {delay}"),
-            Self::Retry { delay: None, .. } => f.write_str("retry; a queue limit decided instead"),
-            Self::DeadLetter { reason, .. } => write!(f, "dead-letter: {reason}"),
-            Self::Discard { reason, .. } => write!(f, "discard: {reason}"),
-            Self::Broken { cause, .. } => write!(f, "the policy {cause}"),
+            } => write!(f, "retry in {delay}")?,
+            Self::Retry { delay: None, .. } => {
+                f.write_str("retry; a queue limit decided instead")?;
+            }
+            Self::DeadLetter { reason, .. } => write!(f, "dead-letter: {reason}")?,
+            Self::Discard { reason, .. } => write!(f, "discard: {reason}")?,
+            Self::Broken { cause, .. } => write!(f, "the policy {cause}")?,
+        }
+        match self.down_for() {
+            Some(down_for) => write!(f, ", down for {down_for}"),
+            None => Ok(()),
         }
     }
 }
@@ -144,7 +198,7 @@ impl fmt::Display for RecordedAnswer {
 impl From<Result<Answer, EvaluationError>> for RecordedAnswer {
     fn from(answer: Result<Answer, EvaluationError>) -> Self {
         match answer {
-            Ok(Answer { class, action }) => Self::of(class, action),
+            Ok(answer) => Self::of(answer),
             Err(error) => Self::Broken {
                 cause: error.to_string(),
                 kind: error.kind(),
@@ -183,6 +237,7 @@ mod tests {
         let retry_after = |delay| RecordedAnswer::Retry {
             class: class(),
             delay,
+            down_for: None,
         };
         for (action, decided_by, expected) in [
             (
@@ -206,6 +261,7 @@ mod tests {
                 RecordedAnswer::Discard {
                     class: class(),
                     reason: "enough".to_owned(),
+                    down_for: None,
                 },
             ),
             (
@@ -214,6 +270,7 @@ mod tests {
                 RecordedAnswer::DeadLetter {
                     class: class(),
                     reason: "enough".to_owned(),
+                    down_for: None,
                 },
             ),
             (
@@ -233,6 +290,7 @@ mod tests {
                 action,
                 decided_by,
                 hold: Default::default(),
+                down_for: None,
             });
             assert_eq!(found, expected);
         }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::answer::RecordedAnswer;
 use backstop_core::decision::ErrorClass;
+use backstop_core::failure::Milliseconds;
 
 /// One difference between the old and the new answer. The order is by severity, the most severe first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -29,6 +30,13 @@ pub enum Change {
         old: String,
         /// Its name.
         new: String,
+    },
+    /// Another outage: none, one, or a longer or shorter one.
+    Outage {
+        /// `none` or `down`. Empty if both are down.
+        old: &'static str,
+        /// `none`, `down`, `longer` or `shorter`.
+        new: &'static str,
     },
     /// The same verdict for another reason.
     Reason,
@@ -61,6 +69,7 @@ impl Change {
                 new: Self::class_name(new_class),
             });
         }
+        changes.extend(Self::of_outages(old.down_for(), new.down_for()));
         if old_verdict == new_verdict && old.reason() != new.reason() {
             changes.push(Self::Reason);
         }
@@ -72,6 +81,20 @@ impl Change {
             }
         }
         changes
+    }
+
+    fn of_outages(old: Option<Milliseconds>, new: Option<Milliseconds>) -> Option<Self> {
+        let (old, new) = match (old, new) {
+            (None, None) => return None,
+            (None, Some(_)) => ("none", "down"),
+            (Some(_), None) => ("down", "none"),
+            (Some(old), Some(new)) => match new.cmp(&old) {
+                Ordering::Equal => return None,
+                Ordering::Greater => ("", "longer"),
+                Ordering::Less => ("", "shorter"),
+            },
+        };
+        Some(Self::Outage { old, new })
     }
 
     /// The class's name. A policy's own class with the name of a class of the contract is marked as its own.
@@ -95,6 +118,7 @@ impl Change {
             Self::Fixed => ("verdict", "broken", "answers"),
             Self::Verdict { old, new } => ("verdict", old, new),
             Self::Class { old, new } => ("class", old, new),
+            Self::Outage { old, new } => ("outage", old, new),
             Self::Reason => ("reason", "", "another"),
             Self::Longer => ("delay", "", "longer"),
             Self::Shorter => ("delay", "", "shorter"),
@@ -115,12 +139,12 @@ impl fmt::Display for Change {
 mod tests {
     use super::*;
     use backstop_core::decision::FallbackKind;
-    use backstop_core::failure::Milliseconds;
 
     fn retry(class: &ErrorClass, delay: Option<u32>) -> RecordedAnswer {
         RecordedAnswer::Retry {
             class: class.clone(),
             delay: delay.map(Milliseconds),
+            down_for: None,
         }
     }
 
@@ -128,6 +152,7 @@ mod tests {
         RecordedAnswer::DeadLetter {
             class: class.clone(),
             reason: reason.to_owned(),
+            down_for: None,
         }
     }
 
@@ -192,11 +217,33 @@ mod tests {
     }
 
     #[test]
+    fn an_outage_is_said_taken_back_or_of_another_length() {
+        let says = |down_for: Option<u32>| RecordedAnswer::Retry {
+            class: ErrorClass::Transient,
+            delay: None,
+            down_for: down_for.map(Milliseconds),
+        };
+        for (old, new, expected) in [
+            (None, None, ""),
+            (Some(5), Some(5), ""),
+            (None, Some(5), "outage: none → down"),
+            (Some(5), None, "outage: down → none"),
+            (Some(5), Some(6), "outage: longer"),
+            (Some(5), Some(4), "outage: shorter"),
+        ] {
+            let found = Change::between(&says(old), &says(new));
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(found.join(", "), expected, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
     fn the_most_severe_change_comes_first() {
         let old = letter(&ErrorClass::Permanent, "a");
         let new = RecordedAnswer::Discard {
             class: ErrorClass::Throttled,
             reason: "b".to_owned(),
+            down_for: None,
         };
         let changes = Change::between(&old, &new);
         assert!(changes.is_sorted() && changes.len() == 2, "{changes:?}");

@@ -111,7 +111,11 @@ impl Life {
 fn within(failure: &Failure, answer: Answer, bounds: &Bounds) -> RecordedAnswer {
     let reach = Reach::visibility(Milliseconds(u32::MAX), failure.age);
     let decision = decide(failure, Ok(answer), bounds, reach);
-    RecordedAnswer::of(decision.class, decision.action)
+    RecordedAnswer::of(Answer {
+        class: decision.class,
+        action: decision.action,
+        down_for: decision.down_for,
+    })
 }
 
 /// `None` if the record's queue has no policy.

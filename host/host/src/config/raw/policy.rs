@@ -18,6 +18,7 @@ pub(crate) struct Parts {
     pub(crate) classifier: Option<Part>,
     pub(crate) backoff: Option<Part>,
     pub(crate) dead_lettering: Option<Part>,
+    pub(crate) outage: Option<Part>,
 }
 
 /// `"linear"`, or `{ use = "linear", settings = { base = "2s" } }`.
@@ -37,7 +38,7 @@ struct PartTable {
 }
 
 only_tables! {
-    Parts: "a table of `classifier`, `backoff` and `dead-lettering`";
+    Parts: "a table of `classifier`, `backoff`, `dead-lettering` and `outage`";
     PartTable: "a table with `use` and `settings`";
 }
 
@@ -45,7 +46,7 @@ impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         text_or_table(
             deserializer,
-            "a policy's name or path, or a table with `classifier`, `backoff` and `dead-lettering`",
+            "a policy's name or path, or a table with `classifier`, `backoff`, `dead-lettering` and `outage`",
             |name| Some(Self::Single(name.to_owned())),
             |parts| Self::Parts(Box::new(parts)),
         )
