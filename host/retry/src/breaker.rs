@@ -6,6 +6,7 @@
 //!
 //! - A **success**, and a value that [`retry_if_ok`](crate::Run::retry_if_ok) does not take: the other side has answered.
 //! - A **failure** that the policy calls transient or throttled. A timeout of an attempt is one, so set [`attempt_timeout`](crate::Run::attempt_timeout) if what you call may hang.
+//! - A failure of which the policy says that what you call is down, whatever its class: it opens the breaker at once, for as long as the policy says, up to [`longest_retry_after`](BreakerSettings::longest_retry_after). A policy in Rust says it with [`Answer::down_for`](crate::decision::Answer::down_for), a WebAssembly policy with the interface `outage`.
 //! - Nothing else: a permanent error, a class of the policy's own, and an attempt that the deadline or the program cut short prove nothing.
 
 use std::fmt;
@@ -164,9 +165,11 @@ impl Pass {
         class: &ErrorClass,
         at: Instant,
         retry_after: Option<Duration>,
+        down_for: Option<Duration>,
         random: f64,
     ) {
-        self.leave(Outcome::of_failure(class, at, retry_after, random));
+        let outcome = Outcome::of_failure(class, at, retry_after, down_for, random);
+        self.leave(outcome);
     }
 
     fn leave(&mut self, outcome: Outcome) {

@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use backstop_core::backoff::Backoff;
-use backstop_core::failure::{Error, Milliseconds};
+use backstop_core::decision::Answer;
+use backstop_core::failure::{Error, Failure, Milliseconds};
+use backstop_core::policy::Policy;
 
 use super::*;
 use crate::{Budget, BudgetSettings, End, Linear, Retrier, RetrierBuilder, RetryError, TestClock};
@@ -196,4 +198,39 @@ fn a_refused_call_is_an_error_that_a_queue_retries_when_the_next_probe_comes() {
     assert!(refused.retry_after.unwrap() >= Milliseconds(10_000));
     assert_eq!(refused.retry_after, last.retry_after);
     assert!(refused.message.contains("`payments` is open"), "{refused}");
+}
+
+/// Says of every failure that what is called is down for 40 s.
+#[derive(Debug)]
+struct SaysDown(Linear);
+
+impl Policy for SaysDown {
+    fn name(&self) -> &str {
+        "says-down"
+    }
+
+    fn answer(&self, failure: &Failure) -> Answer {
+        Answer {
+            down_for: Some(Milliseconds(40_000)),
+            ..self.0.answer(failure)
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_says_how_long_something_is_down_opens_it_with_one_failure() {
+    let (clock, breaker) = (TestClock::new(), breaker());
+    let policy = SaysDown(Linear::default().base(SECOND));
+    let retrier = linear(&clock, &breaker).policy(policy).build().unwrap();
+    let error = fail(&clock, &retrier, &busy());
+    // Its retry would come while the breaker is open.
+    assert!(matches!(error, RetryError::BreakerOpen(_)), "{error}");
+    assert_eq!(error.attempts(), 1);
+    assert_eq!(error.ended().next_probe(), Some(40 * SECOND));
+    clock.advance(39 * SECOND);
+    let error = succeed(&clock, &retrier).unwrap_err();
+    assert_eq!(error.attempts(), 0);
+    clock.advance(SECOND);
+    succeed(&clock, &retrier).unwrap();
+    assert!(!is_open(&breaker));
 }

@@ -220,7 +220,9 @@ impl Inner {
         if let Some(pass) = remembered.pass.take() {
             let asked = remembered.description.retry_after;
             let asked = asked.map(Milliseconds::as_duration);
-            pass.failed(&decision.class, remembered.failed_at, asked, failure.random);
+            let down_for = decision.down_for.map(Milliseconds::as_duration);
+            let (class, at) = (&decision.class, remembered.failed_at);
+            pass.failed(class, at, asked, down_for, failure.random);
         }
         let step = match (&decision.action, &decision.class) {
             (Action::Retry { delay }, class) => {

@@ -20,12 +20,14 @@ pub enum Outcome {
         /// When it ended.
         at: Instant,
     },
-    /// It failed, and its policy calls that transient or throttled.
+    /// It failed, and its policy calls that transient or throttled, or says that what is behind it is down.
     Failed {
         /// When it ended.
         at: Instant,
         /// How long the other side asks to wait. Longer than [`longest_retry_after`](super::BreakerSettings::longest_retry_after) counts as that.
         retry_after: Option<Duration>,
+        /// How long it is down, counted from this failure, as the policy says. Opens the breaker whatever it has counted; longer than [`longest_retry_after`](super::BreakerSettings::longest_retry_after) counts as that.
+        down_for: Option<Duration>,
         /// Uniform in [0, 1): the jitter of the pause, if it opens the breaker.
         random: f64,
     },
@@ -51,20 +53,26 @@ pub enum Refused {
 }
 
 impl Outcome {
-    /// The outcome of a failed attempt to which its policy gave this class. Only transient and throttled failures count.
+    /// The outcome of a failed attempt to which its policy gave this class. Only transient and throttled failures count, and those of which the policy says that something is down.
     pub fn of_failure(
         class: &ErrorClass,
         at: Instant,
         retry_after: Option<Duration>,
+        down_for: Option<Duration>,
         random: f64,
     ) -> Self {
-        match class {
-            ErrorClass::Transient | ErrorClass::Throttled => Self::Failed {
-                at,
-                retry_after,
-                random,
-            },
-            ErrorClass::Permanent | ErrorClass::Other(_) => Self::Neither,
+        let counts = match class {
+            ErrorClass::Transient | ErrorClass::Throttled => true,
+            ErrorClass::Permanent | ErrorClass::Other(_) => down_for.is_some(),
+        };
+        if !counts {
+            return Self::Neither;
+        }
+        Self::Failed {
+            at,
+            retry_after,
+            down_for,
+            random,
         }
     }
 }

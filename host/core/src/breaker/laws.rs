@@ -32,6 +32,7 @@ fn outcome(number: u8, at: Instant) -> Outcome {
         _ => Outcome::Failed {
             at,
             retry_after: Some(Duration::from_secs(number.into())),
+            down_for: (number == 4).then_some(Duration::from_secs(40)),
             random: 0.5,
         },
     }

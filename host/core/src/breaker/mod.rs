@@ -17,7 +17,7 @@
 //! let mut breaker = Breaker::new(BreakerSettings::default());
 //! for _ in 0..21 {
 //!     let permit = breaker.enter(now).unwrap();
-//!     breaker.leave(permit, Outcome::Failed { at: now, retry_after: None, random: 0.5 });
+//!     breaker.leave(permit, Outcome::Failed { at: now, retry_after: None, down_for: None, random: 0.5 });
 //!     now += Duration::from_millis(250);
 //! }
 //! let Err(Refused::Open { until }) = breaker.enter(now) else { panic!("it is closed") };
@@ -50,7 +50,7 @@ pub use status::{State, Status};
 /// - **Probing**, it lets nothing pass. A probe that succeeds lets it grow, one that fails opens it for a longer pause, and one that proves nothing is followed by another one.
 /// - **Growing**, it limits the attempts in flight: two at first, and one more for each round of successes. A large [share](BreakerSettings::share) of failures cuts the limit, and it opens as a closed one does. It is closed at [`most`](BreakerSettings::most), or when the limit has held nobody back for 30 s.
 ///
-/// An attempt that began before it opened counts no more: neither its success nor its failure says anything about the time after.
+/// An attempt that began before it opened counts no more: neither its success nor its failure says anything about the time after. Only while it is open, such a failure may lengthen the pause, if the policy says how long the outage lasts.
 #[derive(Debug, Clone)]
 pub struct Breaker {
     settings: BreakerSettings,
@@ -126,7 +126,7 @@ impl Breaker {
     pub fn leave(&mut self, permit: Permit, outcome: Outcome) -> Option<State> {
         self.in_flight = self.in_flight.saturating_sub(1);
         if permit.era != self.era {
-            return None;
+            return self.left_late(outcome);
         }
         self.fresh = self.fresh.saturating_sub(1);
         match outcome {
@@ -134,8 +134,13 @@ impl Breaker {
             Outcome::Failed {
                 at,
                 retry_after,
+                down_for,
                 random,
-            } => self.failed(&permit, at, retry_after, random),
+            } => {
+                let state = self.failed(&permit, at, retry_after, random);
+                let held = down_for.and_then(|time| self.hold_for(time, at));
+                held.or(state).map(|_| self.state())
+            }
             Outcome::Neither => {
                 let Phase::Probing { due } = self.phase else {
                     return None;
@@ -154,6 +159,25 @@ impl Breaker {
             return None;
         }
         (time > now).then(|| self.open(time, now))
+    }
+
+    fn hold_for(&mut self, time: Duration, now: Instant) -> Option<State> {
+        // Before the sum, which might overflow.
+        let time = time.min(self.settings.longest_retry_after);
+        self.hold_until(now + time, now)
+    }
+
+    /// An attempt that began before it opened has ended.
+    fn left_late(&mut self, outcome: Outcome) -> Option<State> {
+        match (&self.phase, outcome) {
+            (Phase::Open { .. }, Outcome::Failed { at, down_for, .. }) => {
+                self.hold_for(down_for?, at)
+            }
+            (
+                Phase::Open { .. } | Phase::Closed | Phase::Probing { .. } | Phase::Growing(_),
+                Outcome::Succeeded { .. } | Outcome::Failed { .. } | Outcome::Neither,
+            ) => None,
+        }
     }
 
     /// How many more attempts may begin now. `None` is any number.
@@ -270,6 +294,8 @@ impl Breaker {
     }
 }
 
+#[cfg(test)]
+mod down_for_tests;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]

@@ -103,6 +103,7 @@ impl World {
                             Outcome::Failed {
                                 at,
                                 retry_after,
+                                down_for: None,
                                 random,
                             }
                         };

@@ -50,6 +50,7 @@ impl World {
         let outcome = Outcome::Failed {
             at: self.now,
             retry_after,
+            down_for: None,
             random,
         };
         self.breaker.leave(permit, outcome)
@@ -175,7 +176,7 @@ fn only_transient_and_throttled_failures_count() {
         for _ in 0..20 {
             world.now += SECOND;
             let permit = world.enter();
-            let outcome = Outcome::of_failure(&class, world.now, None, 0.0);
+            let outcome = Outcome::of_failure(&class, world.now, None, None, 0.0);
             world.breaker.leave(permit, outcome);
         }
         let status = world.breaker.status();

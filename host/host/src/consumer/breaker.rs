@@ -1,6 +1,6 @@
 //! The breaker of a queue: whether an attempt is worthwhile now, for the whole queue or for each key of its messages.
 //!
-//! Every attempt enters it, and leaves it with its outcome: only failures that the policy calls transient or throttled count. While the breaker of the queue is open, nothing is polled but its probes. A message whose key is down is made invisible without an attempt; `held_back` brings such messages again when a probe is due, and when the key is up again.
+//! Every attempt enters it, and leaves it with its outcome: only failures that the policy calls transient or throttled count, and those of which it says that something is down. While the breaker of the queue is open, nothing is polled but its probes. A message whose key is down is made invisible without an attempt; `held_back` brings such messages again when a probe is due, and when the key is up again.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -15,10 +15,11 @@ use metrics::{Counter, Gauge};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
+use tracing::field::display;
 
 use crate::config::{BreakerKey, BreakerOptions};
-use crate::decision::ErrorClass;
-use crate::failure::Error;
+use crate::decision::Decision;
+use crate::failure::{Error, Milliseconds};
 use crate::queue::Message;
 use crate::telemetry;
 
@@ -46,6 +47,8 @@ pub(crate) struct Breaker {
     changed: watch::Sender<()>,
     open: Gauge,
     held_back: Counter,
+    /// Whether the log says that the policy's outages change nothing here.
+    has_said_no_breaker: AtomicBool,
 }
 
 struct Of {
@@ -116,6 +119,7 @@ impl Breaker {
             changed: watch::Sender::default(),
             open,
             held_back: metrics.held_back(),
+            has_said_no_breaker: AtomicBool::new(false),
         }
     }
 
@@ -167,7 +171,7 @@ impl Breaker {
         }
         drop(keys);
         if let Some(state) = changed {
-            self.log(key, state, is_first);
+            self.log(key, state, is_first, outcome);
             self.notice_change(of);
         }
         if !self.is_free() {
@@ -175,13 +179,29 @@ impl Breaker {
         }
     }
 
-    fn log(&self, key: &str, state: State, is_first: bool) {
+    /// The policy says that something is down, and the queue has no breaker that could act on it.
+    fn miss_outage(&self) {
+        if self.of.is_none() && !self.has_said_no_breaker.swap(true, SeqCst) {
+            tracing::warn!(
+                queue = self.queue,
+                "the policy says that something is down, which changes nothing: the queue has no breaker"
+            );
+        }
+    }
+
+    fn log(&self, key: &str, state: State, is_first: bool, outcome: Outcome) {
+        let down_for = match outcome {
+            Outcome::Failed { down_for, .. } => down_for.map(Milliseconds::from_duration),
+            Outcome::Succeeded { .. } | Outcome::Neither => None,
+        };
         let (queue, key) = (&self.queue, (!key.is_empty()).then_some(key));
         match state {
             State::Open { .. } if is_first => {
+                let down_for = down_for.map(display);
                 tracing::warn!(
                     queue,
                     key,
+                    "down-for" = down_for,
                     "what is behind the worker is down: nothing is attempted but one probe at a time, and no attempt is counted"
                 );
             }
@@ -321,11 +341,17 @@ impl Entered<'_> {
         self.leave(Outcome::Succeeded { at });
     }
 
-    /// The attempt failed, and its failure has this class.
-    pub(super) fn failed(mut self, class: &ErrorClass, error: &Error) {
+    /// The attempt failed, and this was decided.
+    pub(super) fn failed(mut self, decision: &Decision, error: &Error) {
+        if decision.down_for.is_some() {
+            self.breaker.miss_outage();
+        }
         let at = Instant::now().into_std();
-        let retry_after = error.retry_after.map(|it| it.as_duration());
-        self.leave(Outcome::of_failure(class, at, retry_after, rand::random()));
+        let [retry_after, down_for] =
+            [error.retry_after, decision.down_for].map(|time| time.map(Milliseconds::as_duration));
+        let class = &decision.class;
+        let outcome = Outcome::of_failure(class, at, retry_after, down_for, rand::random());
+        self.leave(outcome);
     }
 
     fn leave(&mut self, outcome: Outcome) {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::decision::{Action, DecidedBy, ErrorClass, Hold};
 use crate::queue::ordinary_message;
 use backstop_core::backoff::Backoff;
 use backstop_core::breaker::BreakerSettings;
@@ -23,7 +24,32 @@ fn of_tenant(tenant: &str) -> Message {
 
 fn fail(breaker: &Breaker, message: &Message) {
     let entered = breaker.enter(message).ok().unwrap();
-    entered.failed(&ErrorClass::Transient, &Error::new("HTTP 503", "busy"));
+    entered.failed(
+        &decision(ErrorClass::Transient),
+        &Error::new("HTTP 503", "busy"),
+    );
+}
+
+fn decision(class: ErrorClass) -> Decision {
+    Decision {
+        class,
+        action: Action::Retry {
+            delay: Milliseconds(1_000),
+        },
+        decided_by: DecidedBy::Policy,
+        hold: Hold::Visibility,
+        down_for: None,
+    }
+}
+
+/// One attempt fails, and the policy says that its tenant is down for so many seconds.
+fn fail_down(breaker: &Breaker, message: &Message, seconds: u32) {
+    let decision = Decision {
+        down_for: Some(Milliseconds(seconds * 1_000)),
+        ..decision(ErrorClass::Transient)
+    };
+    let entered = breaker.enter(message).ok().unwrap();
+    entered.failed(&decision, &Error::new("HTTP 503", "maintenance"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,9 +98,15 @@ async fn a_key_that_is_down_stops_no_other_and_is_reported() {
     // Without a key, or with another class, nothing counts.
     for _ in 0..9 {
         let entered = breaker.enter(&ordinary_message()).ok().unwrap();
-        entered.failed(&ErrorClass::Transient, &Error::new("HTTP 503", ""));
+        entered.failed(
+            &decision(ErrorClass::Transient),
+            &Error::new("HTTP 503", ""),
+        );
         let entered = breaker.enter(&of_tenant("c")).ok().unwrap();
-        entered.failed(&ErrorClass::Permanent, &Error::new("HTTP 400", ""));
+        entered.failed(
+            &decision(ErrorClass::Permanent),
+            &Error::new("HTTP 400", ""),
+        );
     }
     let down: Vec<_> = breaker.down().into_iter().map(|it| it.key).collect();
     assert_eq!(down, [Some("b".to_owned())]);
@@ -90,6 +122,35 @@ async fn a_key_that_is_down_stops_no_other_and_is_reported() {
     breaker.enter(&of_tenant("b")).ok().unwrap().succeeded();
     assert_eq!(breaker.recovered(), ["b"]);
     assert_eq!(breaker.recovered(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_says_how_long_a_key_is_down_stops_its_messages_for_that_time() {
+    let breaker = breaker(BreakerKey::Pointer("/tenant".to_owned()));
+    fail_down(&breaker, &of_tenant("b"), 120);
+    let down = breaker.enter(&of_tenant("b")).err().unwrap();
+    assert_eq!((&*down.key, down.wait), ("b", Duration::from_secs(120)));
+    breaker.enter(&of_tenant("a")).ok().unwrap().succeeded();
+    // Without a key, nothing follows.
+    fail_down(&breaker, &ordinary_message(), 120);
+    assert!(breaker.enter(&ordinary_message()).is_ok());
+    tokio::time::sleep(Duration::from_secs(119)).await;
+    assert_eq!(breaker.wanted(), []);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(breaker.wanted(), [("b".to_owned(), 1)]);
+    // The probe fails, and it is believed for five minutes at most.
+    fail_down(&breaker, &of_tenant("b"), 86_400);
+    let down = breaker.enter(&of_tenant("b")).err().unwrap();
+    assert_eq!(down.wait, Duration::from_secs(300));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_breaker_what_a_policy_says_changes_nothing() {
+    let breaker = Breaker::new("orders", None);
+    for _ in 0..2 {
+        fail_down(&breaker, &of_tenant("b"), 120);
+        assert!(breaker.has_said_no_breaker.load(SeqCst) && breaker.is_free());
+    }
 }
 
 #[test]

@@ -198,7 +198,7 @@ async fn failed(
     let decided = decider.decide(failure.clone(), payload, journey);
     let decided = decided.await;
     if !failure.error.is_in_progress() {
-        entered.failed(&decided.decision.class, &failure.error);
+        entered.failed(&decided.decision, &failure.error);
     }
     apply::apply(shared, message, &failure, &decided, heartbeat).await
 }
