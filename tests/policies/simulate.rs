@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use backstop_tests::backstop::{command, run, text};
-use backstop_tests::policies::{Rule, waits};
+use backstop_tests::policies::{Rule, down_for, waits};
 use backstop_tests::testing::svg_texts;
 use serde_json::Value;
 
@@ -297,7 +297,11 @@ async fn the_commands_of_the_document_run() {
         .lines()
         .filter_map(|line| line.strip_prefix("backstop "))
         .collect();
-    assert_eq!(commands.len(), 4);
+    assert_eq!(commands.len(), 5);
+    // A test of the project compares the output of that of an outage.
+    let commands = commands
+        .into_iter()
+        .filter(|line| !line.contains("--outage"));
     for line in commands {
         let mut arguments: Vec<_> = line.split(' ').collect();
         // The full sweep takes a minute even when optimised: a part is enough.
@@ -379,4 +383,84 @@ async fn a_mistake_is_explained_with_what_is_expected() {
         );
         assert!(!Path::new(nowhere).exists());
     }
+}
+
+const OUTAGE: [&str; 5] = ["linear", "--outage", "10m", "--rate", "2/s"];
+
+#[tokio::test]
+async fn an_outage_is_compared_without_and_with_a_breaker() {
+    let shown = simulated(&OUTAGE).await;
+    let (policy, rest) = shown.split_once('\n').unwrap();
+    assert!(policy.starts_with("policy     linear ("), "{policy}");
+    insta::assert_snapshot!("outage", rest);
+    let found = as_json(&OUTAGE).await;
+    assert_eq!(found["outage"], 600_000);
+    assert_eq!(
+        (&found["rate"], &found["attempt-takes"]),
+        (&"2/s".into(), &200.into())
+    );
+    let runs = &found["runs"];
+    let number = |run: &str, name: &str| runs[run][name].as_u64().unwrap();
+    for run in ["without", "with"] {
+        assert_eq!(number(run, "messages"), 1_320);
+        assert_eq!((number(run, "succeeded"), number(run, "left")), (1_320, 0));
+    }
+    assert!(number("with", "requests-in-outage") * 50 < number("without", "requests-in-outage"));
+    let csv = simulated(&[&OUTAGE[..], &["--csv", "--max-attempts", "3"]].concat()).await;
+    let lines: Vec<_> = csv.lines().collect();
+    assert_eq!(lines.len(), 3);
+    assert!(lines[0].starts_with("breaker,messages,requests-in-outage,requests,peak-hidden"));
+    let dead = |line: &str| line.split(',').nth(7).unwrap().parse::<u64>().unwrap();
+    assert!(dead(lines[1]) > 1_000 && dead(lines[2]) < 10, "{csv}");
+    let with = |more: &'static [&'static str]| {
+        let arguments = [&OUTAGE[..], more].concat();
+        async move { simulated(&[&arguments[..], &["--json"]].concat()).await }
+    };
+    let first = with(&["--threads", "1"]).await;
+    assert_eq!(with(&["--threads", "4"]).await, first);
+}
+
+#[tokio::test]
+async fn a_policy_that_says_that_something_is_down_is_heard_in_the_simulation() {
+    let said = down_for(240_000);
+    let rule = Rule {
+        delay: Some("(i32.const 5000)"),
+        down_for: Some(&said),
+        ..Rule::default()
+    };
+    let (_folder, path) = policy(&rule.text());
+    let found = as_json(&[&path, "--outage", "10m", "--rate", "2/s"]).await;
+    let with = &found["runs"]["with"];
+    // One, and a probe after four and after eight minutes.
+    assert_eq!(with["requests-in-outage"], 3, "{found}");
+    assert_eq!(with["said-down"], 3);
+}
+
+#[tokio::test]
+async fn an_outage_that_cannot_be_simulated_is_a_mistake_of_the_command() {
+    for (more, expected) in [
+        (&["--svg", "x.svg"][..], "--outage draws no chart"),
+        (&["--attempt-takes", "0s"], "expected at least 1ms"),
+        (
+            &["--attempt-takes", "51s"],
+            "need at least 103 in flight, and 100 are allowed",
+        ),
+        (&["--max-in-flight", "0"], "a whole number"),
+        (&["--messages", "3"], "cannot be used with"),
+        (&["--contention"], "cannot be used with"),
+        (&["equal-jitter"], "exactly one policy, not 2"),
+    ] {
+        let output = run(&[&["policy", "simulate"], &OUTAGE[..], more].concat()).await;
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {told}");
+        assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
+    }
+    for (outage, expected) in [("0s", "from 1s to 7d"), ("8d", "from 1s to 7d")] {
+        let output = run(&["policy", "simulate", "linear", "--outage", outage]).await;
+        assert!(text(&output.stderr).contains(expected), "{outage}");
+    }
+    let baseline = run(&["policy", "simulate", "none", "--outage", "1m"]).await;
+    assert!(text(&baseline.stderr).contains("an outage needs a policy"));
+    let alone = run(&["policy", "simulate", "linear", "--rate", "1/s"]).await;
+    assert!(text(&alone.stderr).contains("--outage"));
 }

@@ -105,6 +105,22 @@ async fn the_commands_of_a_replay_print_the_output_in_the_document() {
 }
 
 #[tokio::test]
+async fn the_simulation_of_an_outage_prints_the_output_in_the_document() {
+    let name = "host/docs/simulate.md";
+    let document = document(name);
+    let (_, section) = document.split_once("## What an outage costs").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let written = commands_in(section).await;
+    assert_eq!(written.len(), 1);
+    compare_block(
+        name,
+        &blocks(section, "text")[0],
+        &written[0].stdout,
+        str::to_owned,
+    );
+}
+
+#[tokio::test]
 async fn the_doctor_prints_the_forecast_in_the_document() {
     let name = "host/docs/holding.md";
     let written = commands_of(name).await;

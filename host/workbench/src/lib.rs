@@ -8,7 +8,7 @@
 //! | `backstop policy build` | [`build()`]: bindings, the language's toolchain, the component |
 //! | `backstop policy test` | [`scenario`]: the author's tests; [`check`]: generated failures and what every policy must pass; both return an [`outcome`] |
 //! | `backstop policy bench` | [`measure`]: time, fuel and memory |
-//! | `backstop policy simulate` | [`simulate`]: timetables of retries, and contention |
+//! | `backstop policy simulate` | [`simulate`]: timetables of retries, contention, and outages |
 //! | `backstop policy replay` | [`replay`]: recorded decisions, evaluated again |
 //! | `--svg`, `--png` | [`chart`]: the charts of simulations and replays |
 //!

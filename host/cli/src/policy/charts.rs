@@ -22,6 +22,11 @@ pub(super) struct Charts {
 }
 
 impl Charts {
+    /// Whether there is any.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.svg.is_some() || self.png.is_some()
+    }
+
     /// Rejects a path that can't be written to, before the work starts.
     pub(super) fn check(&self) -> Result<()> {
         for path in [&self.svg, &self.png].into_iter().flatten() {

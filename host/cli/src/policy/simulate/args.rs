@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
+use backstop_core::rate::Rate;
 use backstop_core::settings::parse_pair;
 use backstop_files::values::{parse_between, parse_number, parse_span};
 use backstop_workbench::default_threads;
@@ -23,11 +24,14 @@ Examples:
   Your own policy compared with full jitter and the baselines, quickly:
     backstop policy simulate --contention full-jitter:base=10ms,cap=2s ./mine.wasm --clients 20..=100/20 --runs 20
 
+  What an outage of 40 minutes costs a queue, without and with a breaker:
+    backstop policy simulate full-jitter --outage 40m --rate 20/s
+
 host/docs/simulate.md explains how to read the results";
 
-/// Simulate when a policy retries, or how it copes with contention
+/// Simulate when a policy retries, how it copes with contention, or what an outage costs
 ///
-/// Without --contention, many messages always fail, each until the policy or a queue limit gives up. With --contention, clients compete for one row, with each policy and with two baselines: `none` (no backoff) and `exponential` (no jitter). Without policies, the simulation compares the five algorithms of the published one. The policy itself makes every decision, in its sandbox. The same command gives the same result on every machine.
+/// Without --contention and --outage, many messages always fail, each until the policy or a queue limit gives up. With --outage, messages come to a queue at a rate, everything fails for a time, and the same is simulated with a breaker. With --contention, clients compete for one row, with each policy and with two baselines: `none` (no backoff) and `exponential` (no jitter). Without policies, the simulation compares the five algorithms of the published one. The policy itself makes every decision, in its sandbox. The same command gives the same result on every machine.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -56,8 +60,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "contention", default_value = "100", value_parser = parse_between::<1, 100_000, u32>)]
     pub(super) runs: u32,
 
+    /// Simulate a queue during and after an outage of this duration, without and with a breaker
+    #[arg(long, value_name = "DURATION", conflicts_with = "contention", value_parser = parse_outage)]
+    pub(super) outage: Option<Duration>,
+
+    /// How many messages come, such as 200/s, 50/m or 10/h
+    #[arg(long, value_name = "RATE", requires = "outage", default_value = "10/s")]
+    pub(super) rate: Rate,
+
+    /// The maximum number of messages in progress
+    #[arg(long, value_name = "N", requires = "outage", default_value = "100", value_parser = parse_between::<1, 100_000, u32>)]
+    pub(super) max_in_flight: u32,
+
     /// The number of messages
-    #[arg(long, value_name = "N", conflicts_with = "contention", default_value = "2000", value_parser = parse_between::<1, 100_000, u32>)]
+    #[arg(long, value_name = "N", conflicts_with_all = ["contention", "outage"], default_value = "2000", value_parser = parse_between::<1, 100_000, u32>)]
     pub(super) messages: u32,
 
     /// The maximum number of attempts, whatever the policy decides
@@ -72,9 +88,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", conflicts_with = "contention", value_parser = parse_span, default_value = "14d")]
     pub(super) retention: Duration,
 
-    /// The duration of each failing attempt
-    #[arg(long, value_name = "DURATION", conflicts_with = "contention", value_parser = parse_span, default_value = "0s")]
-    pub(super) attempt_takes: Duration,
+    /// The duration of each attempt [default: 0s, with --outage 200ms]
+    #[arg(long, value_name = "DURATION", conflicts_with = "contention", value_parser = parse_span)]
+    pub(super) attempt_takes: Option<Duration>,
 
     #[command(flatten)]
     pub(super) given: FailureArgs,
@@ -104,6 +120,18 @@ impl Args {
     pub(super) fn threads(&self) -> usize {
         self.threads.map_or_else(default_threads, usize::from)
     }
+}
+
+/// The longest outage that can be simulated.
+const LONGEST_OUTAGE: Duration = Duration::from_hours(7 * 24);
+
+/// Reads the duration of an outage.
+fn parse_outage(text: &str) -> Result<Duration, String> {
+    let outage = parse_span(text).map_err(|error| error.to_string())?;
+    let is_valid = (Duration::from_secs(1)..=LONGEST_OUTAGE).contains(&outage);
+    is_valid
+        .then_some(outage)
+        .ok_or_else(|| "expected a duration from 1s to 7d, such as 40m".to_owned())
 }
 
 /// Numbers of clients, in ascending order.

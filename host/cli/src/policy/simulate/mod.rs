@@ -1,8 +1,9 @@
-//! `backstop policy simulate`: when a policy retries ([`timetable`]), and how policies cope with contention ([`contention`]).
+//! `backstop policy simulate`: when a policy retries ([`timetable`]), how policies cope with contention ([`contention`]), and what an outage costs ([`outage`]).
 
 mod args;
 mod configured_policy;
 mod contention;
+mod outage;
 mod time_bar;
 mod timetable;
 
@@ -15,9 +16,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return contention::run(args);
     }
     match args.policies.as_slice() {
-        [policy] => timetable::run(args, policy),
+        [policy] => match args.outage {
+            Some(outage) => outage::run(args, policy, outage),
+            None => timetable::run(args, policy),
+        },
         several => Err(Exit::Usage.because(format!(
-            "a timetable needs exactly one policy, not {}: name one, or compare them with --contention",
+            "a timetable or an outage needs exactly one policy, not {}: name one, or compare them with --contention",
             several.len()
         ))),
     }

@@ -70,21 +70,25 @@ pub(super) fn run(args: &Args, name: &str) -> Result<()> {
 }
 
 fn plan(args: &Args) -> Plan {
-    let retention = Milliseconds::from_duration(args.retention);
     Plan {
         messages: args.messages,
         seed: args.seed,
         error: args.given.error(),
         source: args.given.source.clone(),
         attributes: args.given.attributes.clone(),
-        bounds: Bounds {
-            max_attempts: args.max_attempts,
-            max_age: args.max_age.map(Milliseconds::from_duration),
-            retention: Some(retention),
-            ..Bounds::default()
-        },
-        attempt_takes: Milliseconds::from_duration(args.attempt_takes),
+        bounds: bounds(args),
+        attempt_takes: Milliseconds::from_duration(args.attempt_takes.unwrap_or_default()),
         horizon: HORIZON,
+    }
+}
+
+/// The queue limits.
+pub(super) fn bounds(args: &Args) -> Bounds {
+    Bounds {
+        max_attempts: args.max_attempts,
+        max_age: args.max_age.map(Milliseconds::from_duration),
+        retention: Some(Milliseconds::from_duration(args.retention)),
+        ..Bounds::default()
     }
 }
 
@@ -121,6 +125,7 @@ macro_rules! line {
         println!("{:<10} {}", $name, wrapped(&format!($($text)*), 11, columns()))
     };
 }
+pub(super) use line;
 
 fn explain(policy: &Policy, plan: &Plan, timetable: &Timetable) {
     let Timetable {
