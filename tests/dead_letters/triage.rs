@@ -1,9 +1,9 @@
 //! `backstop dlq triage`: what another policy would do with what died.
 
-use backstop_tests::backstop::serve;
+use backstop_tests::backstop::{Running, serve};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
-use backstop_tests::policies::{AT_WORK, Rule};
+use backstop_tests::policies::{AT_WORK, Rule, waits};
 use backstop_tests::worker::{Worker, numbered};
 use serde_json::{Value, json};
 
@@ -246,4 +246,60 @@ async fn the_policy_gets_the_status_that_it_saw_although_the_code_does_not_say_i
         shown.contains("died of another class: permanent"),
         "{shown}"
     );
+}
+
+#[tokio::test]
+async fn after_a_rollback_the_version_that_hosts_have_active_is_asked() {
+    let world = World::standard(&ministack().endpoint).await;
+    let worker = Worker::by_name().await;
+    for number in 0..3 {
+        let body = number.to_string();
+        let reason = "after 3 attempts";
+        world
+            .put(of_backstop(&body, reason, "transient", "HTTP 503: busy"))
+            .await;
+    }
+    let policy = world.path("orders.wat");
+    std::fs::write(&policy, waits(60_000)).unwrap();
+    let config = format!(
+        "endpoint-url = \"{}\"\n[policies]\ncache = \"kept\"\n[queues.orders]\nurl = \"{}\"\ndead-letter-queue = \"{}\"\nhandler = {{ http = \"{}\" }}\npolicy = \"orders.wat\"\n",
+        world.queues.endpoint, world.queues.url, world.queues.dead_letters, worker.url
+    );
+    std::fs::write(world.path("backstop.toml"), config).unwrap();
+    let config = world.path("backstop.toml");
+    let config = config.to_str().unwrap();
+    let run = ["run", "--json", "--config", config, "--grace", "2s"];
+    let host = Running::start_command(world.plain(&run)).await;
+    std::fs::write(&policy, waits(120_000)).unwrap();
+    host.logged("a new version of the policy is active").await;
+
+    let triage = async |config: &str| {
+        let triage = ["dlq", "triage", "orders", "--config", config];
+        let output = world.plain(&[&triage[..], &["--json"]].concat()).output();
+        let judged = crate::world::succeeded(&output.await.unwrap());
+        let judged: Value = serde_json::from_str(&judged).unwrap();
+        let delay = judged["queues"][0]["groups"][0]["shortest-delay"].clone();
+        let text = world.plain(&triage).output().await.unwrap();
+        (
+            judged["hosts"].clone(),
+            delay,
+            crate::world::succeeded(&text),
+        )
+    };
+    let (hosts, delay, text) = triage(config).await;
+    assert_eq!((hosts, delay), (json!(1), json!(120_000)));
+    assert!(text.contains("active on 1 host\n"), "{text}");
+
+    let roll_back = ["policy", "rollback", "orders", "--config", config];
+    let output = world.plain(&roll_back).output().await.unwrap();
+    crate::world::succeeded(&output);
+    let (hosts, delay, text) = triage(config).await;
+    assert_eq!((hosts, delay), (json!(1), json!(60_000)), "{text}");
+    let expected = "active on 1 host; its source has another version now, or none";
+    assert!(text.contains(expected), "{text}");
+
+    // The host asks for the version that it was given; without a host, the source counts.
+    host.stop().await;
+    let (hosts, delay, text) = triage(config).await;
+    assert_eq!((hosts, delay), (json!(0), json!(120_000)), "{text}");
 }

@@ -40,7 +40,7 @@ pub(crate) struct HostArgs {
 }
 
 /// Where hosts are, for commands whose `--config` means something else too.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 pub(crate) struct HostPlace {
     /// The folder in which the hosts store their policies [default: the user's cache folder, or BACKSTOP_CACHE]
     #[arg(long, value_name = "FOLDER", env = "BACKSTOP_CACHE")]
@@ -189,7 +189,8 @@ impl HostPlace {
         self.admin.is_empty()
     }
 
-    fn folder(&self, config: Option<&Path>) -> Result<PathBuf> {
+    /// The cache folder of the hosts of this machine.
+    pub(crate) fn folder(&self, config: Option<&Path>) -> Result<PathBuf> {
         let configured = match config {
             Some(path) => Config::read(path)?.policies.cache,
             None => match default_config().filter(|_| self.cache.is_none()) {

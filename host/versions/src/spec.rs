@@ -40,6 +40,22 @@ impl PolicySpec {
         sources.join(" + ")
     }
 
+    /// The same roles with other parts, in the order in which these are evaluated. `None` if there are more or fewer.
+    pub fn with_parts(mut self, others: Vec<(Source, Settings)>) -> Option<Self> {
+        let is_same = self.parts().count() == others.len();
+        let mut others = others.into_iter();
+        let mut change = |part: &mut PartSpec| {
+            if let Some((source, settings)) = others.next() {
+                *part = PartSpec { source, settings };
+            }
+        };
+        match &mut self {
+            Self::Single(part) => change(part),
+            Self::Composed(parts) => parts.iter_mut().for_each(change),
+        }
+        is_same.then_some(self)
+    }
+
     /// Whether it names the same bytes forever.
     pub fn is_pinned(&self) -> bool {
         self.sources().all(Source::is_pinned)

@@ -2,6 +2,7 @@
 //!
 //! Each command has a module of its own, with its flags (`Args`) and a `run`. The others hold what several commands share: which queue ([`queue`]), which of its letters ([`filters`]), how they are read ([`reading`]), and what is known of them as JSON ([`letter`]).
 
+mod active;
 mod archive;
 pub(super) mod filters;
 mod groups;

@@ -1,6 +1,6 @@
 //! Which dead-letter queue is meant: a URL, an ARN, or the name of a queue in the configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop_host::config::{Config, parse_endpoint};
@@ -57,6 +57,12 @@ impl QueueArgs {
 }
 
 impl AccessArgs {
+    /// The configuration, if it is another than the default one.
+    pub(crate) fn named_config(&self) -> Option<PathBuf> {
+        let named = self.config.as_path() != Path::new(DEFAULT_CONFIG);
+        named.then(|| self.config.clone())
+    }
+
     /// Finds the dead-letter queues with this name.
     pub(crate) async fn open(&self, name: &str) -> Result<DeadLetterQueues> {
         if name.starts_with("local:") {

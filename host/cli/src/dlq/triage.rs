@@ -9,18 +9,19 @@ use backstop_core::failure::{Error, Milliseconds};
 use backstop_core::settings::parse_pair;
 use backstop_core::text::one_line;
 use backstop_dead_letters::{Attempts, Filters, Letter, Reader, Seen, rebuild};
-use backstop_engine::{Payload, Policy};
-use backstop_host::assembly::Assembly;
+use backstop_engine::Payload;
 use backstop_host::config::Config;
 use backstop_queue::Queue;
 use clap::Parser;
 use serde_json::{Value, json};
 
+use super::active::Active;
 use super::filters::FilterArgs;
 use super::list::Saved;
 use super::queue::QueueArgs;
 use super::reading::{self, ReadingArgs, STOPPING};
 use crate::error::{Exit, Result};
+use crate::hosts::HostPlace;
 use crate::policy::policy_help;
 use crate::signals::stop_on_signal;
 use crate::terminal::{Progress, println};
@@ -50,7 +51,7 @@ A letter whose class is another than the one that it died of is shown with both:
 
 /// Pass dead letters to a policy: how many it would retry, and why
 ///
-/// The failure of each letter is rebuilt from its attributes, or from the record of a Lambda destination, and passed to the policy with the letter's body. By default the policy is evaluated for the attempt that failed last; one that gives up after a number of attempts then gives up again. --reset-attempts evaluates it for a first attempt.
+/// The failure of each letter is rebuilt from its attributes, or from the record of a Lambda destination, and passed to the policy with the letter's body. Without --policy, it is the version that is active on the running hosts of the queue, or what its source has now if none runs. By default the policy is evaluated for the attempt that failed last; one that gives up after a number of attempts then gives up again. --reset-attempts evaluates it for a first attempt.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
@@ -85,6 +86,9 @@ pub(super) struct Args {
 
     #[command(flatten)]
     reading: ReadingArgs,
+
+    #[command(flatten)]
+    place: HostPlace,
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {
@@ -111,8 +115,10 @@ pub(super) async fn run(args: Args) -> Result<()> {
         saved.finish()?;
     }
     if args.json {
-        let policy = classifier.policy.title();
-        let result = json!({"version": 1, "policy": policy, "queues": queues});
+        let active = &classifier.active;
+        let policy = active.policy.title();
+        let result =
+            json!({"version": 1, "policy": policy, "hosts": active.hosts, "queues": queues});
         println!("{result}");
     }
     reading::whole(&all_seen, "there may be more letters than those evaluated")
@@ -120,7 +126,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
 
 /// The policy, and what it is asked about.
 struct Classifier {
-    policy: Policy,
+    active: Active,
     bounds: Bounds,
     attempts: Attempts,
     assumed: Option<Error>,
@@ -128,11 +134,12 @@ struct Classifier {
 
 async fn load(args: &Args, config: Option<Config>) -> Result<Classifier> {
     let (named, settings) = (args.policy.clone(), args.settings.clone());
-    let queue = args.queue.queue.clone();
-    let (policy, bounds) = tokio::task::spawn_blocking(move || {
+    let (queue, place) = (args.queue.queue.clone(), args.place.clone());
+    let path = args.queue.access.named_config();
+    let (active, bounds) = tokio::task::spawn_blocking(move || {
         if let Some(name) = named {
             let policy = crate::policy::load(&name, &settings.into())?;
-            return Ok((policy, Bounds::default()));
+            return Ok((Active::named(policy), Bounds::default()));
         }
         let config = config.as_ref();
         let decider = config.and_then(|it| it.deciders().find(|(name, _)| *name == queue));
@@ -141,14 +148,13 @@ async fn load(args: &Args, config: Option<Config>) -> Result<Classifier> {
                 "which policy? Use --policy, or the name of a queue in the configuration",
             ));
         };
-        let policy = Assembly::for_check(config)?
-            .load(&decider.policy)?
-            .current();
-        Ok((Policy::clone(&policy), decider.bounds))
+        let config = (path.as_deref(), config);
+        let active = Active::of_queue(&place, config, &queue, &decider.policy)?;
+        Ok((active, decider.bounds))
     })
     .await??;
     Ok(Classifier {
-        policy,
+        active,
         bounds,
         attempts: Attempts::keep_if(!args.reset_attempts),
         assumed: args.assume_code.as_ref().map(|code| Error::new(code, "")),
@@ -177,6 +183,7 @@ impl Classifier {
             .event()
             .map_or_else(|| Arc::clone(&letter.message.body), Arc::from);
         let evaluation = self
+            .active
             .policy
             .evaluate(&failure, &Arc::new(Payload::new(body)));
         let answer = evaluation
@@ -315,7 +322,10 @@ impl Answers {
 
     fn print(&self, queue: &Arc<dyn Queue>, classifier: &Classifier, seen: &Seen) {
         println!("{}", reading::summary(seen, Some(queue.url())));
-        println!("policy {}", one_line(&classifier.policy.title()));
+        println!("policy {}", one_line(&classifier.active.policy.title()));
+        if let Some(text) = classifier.active.text() {
+            println!("       {text}");
+        }
         for (verdict, title) in [
             ("retry", "would be retried"),
             ("dead-letter", "would be dead-lettered again"),

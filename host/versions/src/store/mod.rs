@@ -242,7 +242,13 @@ impl Store {
     }
 
     fn file(&self, digest: PolicyDigest) -> PathBuf {
-        self.files().join(format!("{}.wasm", digest.hex()))
+        Self::file_in(&self.0, digest)
+    }
+
+    /// Where the store in this folder has the file with this digest, if it has it.
+    pub fn file_in(folder: &Path, digest: PolicyDigest) -> PathBuf {
+        let files = folder.join("files");
+        files.join(format!("{}.wasm", digest.hex()))
     }
 }
 
