@@ -17,6 +17,7 @@ mod holding;
 mod idempotency;
 mod in_memory;
 mod kept_waiting;
+mod maintenance;
 mod operating;
 mod polling;
 mod queue;

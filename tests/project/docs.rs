@@ -40,6 +40,7 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
         &example["limits"]["compile"],
         &example["policies"],
         &example["queues"]["orders"],
+        &example["queues"]["orders"]["pause"][0],
         &example["queues"]["orders"]["breaker"],
         &example["queues"]["orders"]["idempotency"],
         &example["queues"]["orders"]["idempotency"]["attributes"],

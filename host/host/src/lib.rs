@@ -7,6 +7,7 @@
 //! | [`Backstop`], [`config`] | what a host is to do, by methods, a file, flags and variables: one raw form, converted once |
 //! | [`assembly`] | from a configuration to policies, shadows, deciders and the recorder |
 //! | [`consumer`] | serves one queue |
+//! | [`maintenance`] | when a queue is not polled, because its configuration says so |
 //! | [`admin`] | answers operators, and asks other hosts |
 //! | [`service`], [`run`] | consumers with all that belongs to them, from their start to their end |
 //! | [`lambda`] | the retry handler for asynchronous Lambda functions |
@@ -23,6 +24,7 @@ mod http_server;
 #[cfg(feature = "idempotency")]
 mod idempotency;
 pub mod lambda;
+pub mod maintenance;
 pub mod run;
 pub mod service;
 

@@ -114,7 +114,7 @@ metrics! {
         breakers_open() -> Gauge = "backstop_breakers_open";
         /// times that a message was not attempted because what is behind the worker is down
         held_back() -> Counter = "backstop_held_back_total";
-        /// 1 while the queue is not polled because an operator has paused it, else 0
+        /// 1 while the queue is not polled because an operator has paused it or a maintenance window is open, else 0
         paused() -> Gauge = "backstop_paused";
         /// outcomes of messages: `succeeded`, `retried`, `dead-lettered`, `discarded`, `handed-back` (without an attempt), or `unsettled` (the outcome could not be applied)
         messages(outcome: "outcome") -> Counter = "backstop_messages_total";

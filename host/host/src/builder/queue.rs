@@ -1,7 +1,9 @@
 //! The values of a queue that take more than one argument or several calls. `config/raw` has the others.
 
+use std::time::Duration;
+
 use super::Backstop;
-use crate::config::raw::{Part, Parts, Policy, SettingsTable};
+use crate::config::raw::{Part, Parts, Policy, SettingsTable, Span, Window};
 
 /// The policy of a queue, and its shadow.
 impl Backstop {
@@ -81,6 +83,28 @@ impl Backstop {
         let pair = (name.into(), value.into());
         self.value("shadow-settings", |queue| {
             add_setting(&mut queue.shadow_settings, &pair)
+        })
+    }
+}
+
+/// When a queue is not polled.
+impl Backstop {
+    /// A maintenance window: the queue is not polled for a time that begins whenever a pattern of cron falls due in a time zone, such as `0 2 * * SUN` in `Europe/Berlin`. It may be called several times.
+    pub fn maintenance_window(
+        self,
+        at: impl Into<String>,
+        zone: impl Into<String>,
+        over: Duration,
+    ) -> Self {
+        let window = Window {
+            at: at.into(),
+            zone: zone.into(),
+            over: Span(over),
+            why: None,
+        };
+        self.value("pause", |queue| {
+            let windows = queue.pause.get_or_insert_default();
+            windows.push(window.clone());
         })
     }
 }

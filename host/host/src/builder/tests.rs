@@ -31,6 +31,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
         .max_age(Duration::from_secs(86_400))
         .allow_discard(false)
         .max_in_flight(7)
+        .maintenance_window("0 2 * * SUN", "Europe/Berlin", Duration::from_secs(7_200))
         .max_bytes_in_flight(2 << 20)
         .visibility_timeout(Duration::from_secs(45))
         .attempt_timeout(Duration::from_secs(60))
@@ -91,6 +92,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
         max-age = "1d"
         allow-discard = false
         max-in-flight = 7
+        pause = [{ at = "0 2 * * SUN", zone = "Europe/Berlin", for = "2h" }]
         max-bytes-in-flight = "2MiB"
         visibility-timeout = "45s"
         attempt-timeout = "60s"

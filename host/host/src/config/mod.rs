@@ -12,6 +12,7 @@ mod keys;
 mod lambda;
 mod limits;
 mod options;
+mod pause;
 mod places;
 mod policies;
 mod policy;

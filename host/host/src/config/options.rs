@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::raw::Table;
-use super::{BreakerOptions, ConfigError, raw, value};
+use super::{BreakerOptions, ConfigError, pause, raw, value};
 use crate::hold::HoldMode;
+use crate::maintenance::Window;
 use crate::queue::{BATCH_BYTES, VisibilityTimeout};
 use backstop_core::rate::Rate;
 
@@ -20,6 +21,8 @@ pub struct Options {
     pub idle_poll: Duration,
     /// The most messages that are received in a time.
     pub rate: Option<Rate>,
+    /// Maintenance windows, in which the queue is not polled.
+    pub pause: Vec<Window>,
     /// When nothing is attempted because what is behind the worker is down. Without it, everything is attempted.
     pub breaker: Option<BreakerOptions>,
     /// The bytes of the messages in flight, bodies and attributes together, at which the consumer stops to receive. Receives under way may exceed it.
@@ -45,6 +48,7 @@ impl Default for Options {
             max_polls: 10,
             idle_poll: Duration::from_secs(2),
             rate: None,
+            pause: Vec::new(),
             breaker: None,
             max_bytes_in_flight: 256 << 20,
             hold: HoldMode::Auto,
@@ -91,6 +95,7 @@ impl Options {
             max_polls,
             idle_poll: queue.idle_poll.map_or(defaults.idle_poll, |span| span.0),
             rate,
+            pause: pause::convert(queue.pause.as_deref().unwrap_or_default(), &at("pause"))?,
             breaker: queue
                 .breaker
                 .as_ref()

@@ -6,6 +6,7 @@ use crate::decision::Bounds;
 use crate::failure::Milliseconds;
 use crate::handler::ContentType;
 use crate::hold::HoldMode;
+use crate::maintenance::Window;
 use crate::policy::{PartSpec, Parts, PolicySpec, Source};
 use crate::queue::VisibilityTimeout;
 use backstop_core::backoff::Backoff;
@@ -70,6 +71,7 @@ fn every_key_is_read() {
         max-polls = 3
 idle-poll = "20s"
 rate = "50/m"
+pause = [{ at = "0 2 * * SUN", zone = "Europe/Berlin", for = "2h", why = "inventory" }]
 breaker = { by = "attribute:tenant", minimum = 3, after = "9s", longest-pause = "2s" }
         hold = "resend"
         envelope-key-file = "keys"
@@ -126,6 +128,15 @@ breaker = { by = "attribute:tenant", minimum = 3, after = "9s", longest-pause = 
         max_polls: 3,
         idle_poll: Duration::from_secs(20),
         rate: Some("50/m".parse().unwrap()),
+        pause: vec![
+            Window::new(
+                "0 2 * * SUN",
+                "Europe/Berlin",
+                Duration::from_secs(7_200),
+                Some("inventory".to_owned()),
+            )
+            .unwrap(),
+        ],
         breaker: Some(BreakerOptions {
             by: BreakerKey::Attribute("tenant".to_owned()),
             settings: BreakerSettings {

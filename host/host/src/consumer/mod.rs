@@ -38,6 +38,7 @@ use crate::hold::{HoldSettings, Holds};
 use crate::queue::{Callers, Linger, Queue, Requests, VisibilityTimeout};
 use crate::telemetry;
 use crate::waiting::Waiting;
+use backstop_core::clock;
 use backstop_decider::Decider;
 use backstop_settle::{Settler, known};
 use budget::Budget;
@@ -130,7 +131,7 @@ impl Consumer {
         let (queue, description) = (&ready.queue, &ready.description);
         let budget = Budget::new(options.max_in_flight, options.max_bytes_in_flight);
         Self {
-            controls: Controls::new(&name, budget, options.rate),
+            controls: Controls::new(&name, budget, options.rate, options.pause.clone()),
             breaker: Arc::new(Breaker::new(&name, options.breaker.as_ref())),
             waiting: Waiting::of(&name, queue, description, &decider, &stats.requests),
             stats,
@@ -256,6 +257,15 @@ impl Consumer {
         let keeping = kept
             .clone()
             .map(|kept| tokio::spawn(kept.keep(stop.clone())));
+        // Before the first poll: it may start in the middle of a window.
+        shared.controls.look_at_windows(clock::now());
+        let following = Arc::clone(&shared);
+        tokio::spawn(async move {
+            following
+                .stop
+                .run_until_cancelled(following.controls.follow_windows())
+                .await
+        });
         let lanes = TaskTracker::new();
         // The grace period starts with the stop, for the last poll and for messages in flight.
         let grace_is_over = async {

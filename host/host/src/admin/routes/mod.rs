@@ -36,7 +36,7 @@ routes! {
     /// the process answers; restart it if it does not
     Probe "/livez" -> "live" = health::live;
 
-    /// status 200 if all queues are checked and polled and the host is not stopping, else 503 and the reasons. A queue that an operator has paused is ready, and named under `paused`
+    /// status 200 if all queues are checked and polled and the host is not stopping, else 503 and the reasons. A queue that an operator or a maintenance window has paused is ready, and named under `paused`
     Probe "/readyz" -> "ready" = health::ready;
 
     /// the [metrics](metrics.md), as at the address of `metrics`

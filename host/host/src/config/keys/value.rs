@@ -11,7 +11,7 @@ use serde::de::value::{Error, StrDeserializer};
 use serde_json::{Value, json};
 
 use super::super::raw::{
-    self, Bytes, Command, DeadLetterQueues, Policy, Queues, SettingsTable, Span, Texts,
+    self, Bytes, Command, DeadLetterQueues, Policy, Queues, SettingsTable, Span, Texts, Windows,
 };
 use super::super::{
     ConfigError, FunctionHandler, Places, RecordAttributes, RecordFormat, Variables, value,
@@ -125,6 +125,12 @@ values! {
     FunctionHandler: {};
     DeadLetterQueues: { "type": ["string", "object"], "additionalProperties": { "type": "string" } }, text => Self::parse(text), [texts] => Self::of_each(texts);
     Policy: { "type": ["string", "object"] }, text => Ok(Self::Single(text.to_owned()));
+    Windows: { "type": "array", "items": { "type": "object", "additionalProperties": false, "required": ["at", "zone", "for"], "properties": {
+        "at": { "type": "string", "description": "When each window begins: minute, hour, day of the month, month and day of the week." },
+        "zone": { "type": "string", "description": "The time zone, by its name in the IANA database." },
+        "for": { "type": "string", "pattern": "^[0-9].*[a-z]$", "description": "How long each window is open." },
+        "why": { "type": "string", "description": "The reason, for those who look at the queue meanwhile." },
+    } } };
     Queues: { "type": "object", "additionalProperties": raw::Queue::schema() };
 }
 

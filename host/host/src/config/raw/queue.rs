@@ -128,6 +128,13 @@ table! {
         shown: "no limit",
     }
 
+    /// Maintenance windows, in which the queue is not polled.
+    pause: Option<Windows> {
+        row: "maintenance windows, in which the queue is not polled, [below](#maintenance-windows)",
+        shown: "none",
+        method: "maintenance_window",
+    }
+
     /// The bytes of messages in flight at which no more are received.
     max_bytes_in_flight: Option<Bytes> = "256MiB" => max_bytes_in_flight(Bytes) {
         row: "their bodies and attributes together",

@@ -1,8 +1,9 @@
-//! What an operator changes while a queue is served: a pause, a rate, and the most messages in flight.
+//! What changes while a queue is served: an operator's pause, the maintenance windows of the configuration, a rate, and the most messages in flight.
 //!
 //! A paused queue is not polled, and messages that were received already are returned without an attempt; attempts under way end as usual. After a pause, the messages in flight may grow over a time. A rate limits how many messages are received.
 
 mod kept_pause;
+mod maintenance;
 mod pace;
 mod serving;
 
@@ -19,6 +20,7 @@ use tokio::time::{Instant, sleep};
 
 use super::budget::Budget;
 use crate::failure::Milliseconds;
+use crate::maintenance::{Open, Window, Windows};
 use crate::telemetry;
 use backstop_core::clock;
 use pace::Pace;
@@ -52,7 +54,11 @@ pub(crate) struct Controls {
 
 #[derive(Default)]
 struct State {
+    /// That of an operator.
     pause: Option<Paused>,
+    windows: Windows,
+    /// The maintenance window that is open.
+    window: Option<Open>,
     /// The messages in flight grow after a pause.
     ramp: Option<Ramp>,
     pace: Option<Pace>,
@@ -89,11 +95,17 @@ impl std::fmt::Debug for Controls {
 
 impl Controls {
     /// The controls of the queue with this name.
-    pub(crate) fn new(queue: &str, budget: Arc<Budget>, rate: Option<Rate>) -> Arc<Self> {
+    pub(crate) fn new(
+        queue: &str,
+        budget: Arc<Budget>,
+        rate: Option<Rate>,
+        windows: Vec<Window>,
+    ) -> Arc<Self> {
         let gauge = telemetry::Queue::named(queue).paused();
         gauge.set(0);
         let state = State {
             pace: rate.map(|rate| Pace::new(rate, Instant::now())),
+            windows: Windows::new(windows),
             ..State::default()
         };
         Arc::new(Self {
@@ -149,17 +161,19 @@ impl Controls {
         let ends = pause
             .until
             .map(|until| Instant::now() + until.since(clock::now()));
-        self.gauge.set(1);
         self.change(|state| {
             state.pause = Some(Paused { pause, ends });
             state.ramp = None;
         });
     }
 
-    /// Ends a pause; the messages in flight then grow over this time. Returns the pause, if there was one.
+    /// Ends a pause, and the maintenance window that is open; the messages in flight then grow over this time. Returns the pause, if there was one.
     pub(crate) fn resume(&self, ramp: Duration, by: &str) -> Option<Pause> {
+        let now = clock::now();
         let paused = self.change(|state| {
-            let paused = state.pause.take();
+            let paused = state.pause();
+            state.pause = None;
+            state.end_windows(now);
             if paused.is_some() && ramp > Duration::ZERO {
                 state.ramp = Some(Ramp {
                     from: Instant::now(),
@@ -169,19 +183,23 @@ impl Controls {
             paused
         })?;
         self.ended(by);
-        Some(paused.pause)
+        Some(paused)
     }
 
     fn ended(&self, by: &str) {
         if let Some(kept) = self.kept.get() {
             kept.remove();
         }
-        self.gauge.set(0);
-        tracing::info!(
-            queue = self.queue,
-            by,
-            "the pause is over: the queue is polled again"
-        );
+        let queue = &self.queue;
+        if self.is_paused() {
+            tracing::info!(
+                queue,
+                by,
+                "the pause is over, and a maintenance window goes on"
+            );
+        } else {
+            tracing::info!(queue, by, "the pause is over: the queue is polled again");
+        }
     }
 
     /// Changes the limits until the host ends.
@@ -209,7 +227,7 @@ impl Controls {
     pub(crate) fn serving(&self, problem: Option<String>) -> Serving {
         self.end_if_over();
         let state = self.state();
-        let paused = state.pause.as_ref().map(|it| it.pause.clone());
+        let paused = state.pause();
         Serving {
             in_flight: self.budget.in_hand(),
             max_in_flight: self.budget.most(),
@@ -223,8 +241,8 @@ impl Controls {
     pub(crate) fn pause_text(&self) -> Option<String> {
         self.end_if_over();
         let state = self.state();
-        let Pause { by, why, until, .. } = &state.pause.as_ref()?.pause;
-        let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        let Pause { by, why, until, .. } = state.pause()?;
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
         let left = until.map(|until| Milliseconds::from_duration(until.since(clock::now())));
         let left = left.map_or(String::new(), |left| format!(" for another {left}"));
         Some(format!("is paused{left} by {by}{why}"))
@@ -237,7 +255,7 @@ impl Controls {
 
     /// Whether no attempt may begin.
     pub(super) fn is_paused(&self) -> bool {
-        !self.is_free() && self.state().pause.is_some()
+        !self.is_free() && self.state().is_paused()
     }
 
     /// Waits until messages may be received. Returns how many.
@@ -261,11 +279,11 @@ impl Controls {
     fn allowed(&self, now: Instant) -> Allowed {
         self.end_if_over();
         let mut state = self.state();
-        if let Some(paused) = &state.pause {
-            return match paused.ends {
-                Some(ends) => Allowed::In(ends.saturating_duration_since(now)),
-                None => Allowed::Never,
-            };
+        if state.is_paused() {
+            let ends = state.pause.as_ref().and_then(|paused| paused.ends);
+            return ends.map_or(Allowed::Never, |ends| {
+                Allowed::In(ends.saturating_duration_since(now))
+            });
         }
         let mut most = usize::MAX;
         if let Some(ramp) = state.ramp {
@@ -321,11 +339,16 @@ impl Controls {
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state();
         let result = change(&mut state);
-        let is_free = state.is_free();
-        self.is_free.store(is_free, SeqCst);
+        self.changed_to(&state);
         drop(state);
-        self.changed.send_replace(());
         result
+    }
+
+    /// Tells the pollers and the metrics of a change.
+    fn changed_to(&self, state: &State) {
+        self.is_free.store(state.is_free(), SeqCst);
+        self.gauge.set(u8::from(state.is_paused()));
+        self.changed.send_replace(());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -335,7 +358,11 @@ impl Controls {
 
 impl State {
     const fn is_free(&self) -> bool {
-        self.pause.is_none() && self.ramp.is_none() && self.pace.is_none()
+        !self.is_paused() && self.ramp.is_none() && self.pace.is_none()
+    }
+
+    const fn is_paused(&self) -> bool {
+        self.pause.is_some() || self.window.is_some()
     }
 
     /// Whether something ends by itself, and has.

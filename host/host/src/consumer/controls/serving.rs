@@ -13,7 +13,7 @@ pub struct Pause {
     /// When it ends by itself, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// The operator's reason.
+    /// The reason of the operator, or of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Who paused it.

@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 
 fn controls(rate: Option<&str>) -> Arc<Controls> {
     let rate = rate.map(|rate| rate.parse().unwrap());
-    Controls::new("orders", Budget::new(100, 1 << 20), rate)
+    Controls::new("orders", Budget::new(100, 1 << 20), rate, Vec::new())
 }
 
 fn pause(controls: &Controls, over: Option<Duration>) -> Pause {
@@ -129,4 +129,86 @@ async fn a_pause_goes_on_after_a_restart_and_one_that_is_over_does_not() {
         std::fs::write(entry.unwrap().path(), "{").unwrap();
     }
     assert!(host("orders").is_free());
+}
+
+/// Controls with a window that is open every day from 2:00 to 4:00, and the time of day on some day.
+fn with_window() -> (Arc<Controls>, impl Fn(&str) -> Timestamp) {
+    let two_hours = Duration::from_secs(7_200);
+    let why = Some("inventory".to_owned());
+    let window = Window::new("0 2 * * *", "UTC", two_hours, why).unwrap();
+    let budget = Budget::new(100, 1 << 20);
+    let controls = Controls::new("orders", budget, None, vec![window]);
+    let at = |time: &str| {
+        let time = format!("2026-11-22T{time}Z").parse::<jiff::Timestamp>();
+        Timestamp(time.unwrap().as_millisecond().try_into().unwrap())
+    };
+    (controls, at)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_is_paused_while_a_window_is_open() {
+    let (controls, at) = with_window();
+    assert!(controls.is_free());
+    // A host that starts in the middle of it.
+    controls.look_at_windows(at("03:00:00"));
+    assert!(controls.is_paused() && !controls.is_free());
+    let paused = controls.serving(None).paused.unwrap();
+    assert_eq!(
+        (paused.since, paused.until, paused.by.as_str()),
+        (at("02:00:00"), Some(at("04:00:00")), "the configuration")
+    );
+    let text = controls.pause_text().unwrap();
+    assert!(text.ends_with(" by the configuration: inventory"), "{text}");
+    let waits = tokio::spawn({
+        let controls = Arc::clone(&controls);
+        async move { controls.passed().await }
+    });
+    sleep(Duration::from_secs(86_400)).await;
+    assert!(!waits.is_finished());
+    controls.look_at_windows(at("04:00:00"));
+    assert_eq!(waits.await.unwrap(), usize::MAX);
+    assert!(controls.is_free() && controls.pause_text().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_ends_this_window_only() {
+    let (controls, _) = with_window();
+    let soon = clock::now().plus(Duration::from_secs(3_600));
+    let time = jiff::Timestamp::from_millisecond(soon.0.try_into().unwrap()).unwrap();
+    let begins = time.to_zoned(jiff::tz::TimeZone::UTC) - jiff::SignedDuration::from_hours(2);
+    let pattern = format!("{} {} * * *", begins.minute(), begins.hour());
+    let two_hours = Duration::from_secs(7_200);
+    controls.set_windows(vec![Window::new(&pattern, "UTC", two_hours, None).unwrap()]);
+    assert!(controls.is_paused());
+    let ended = controls.resume(Duration::ZERO, "anna").unwrap();
+    assert_eq!(ended.by, "the configuration");
+    assert!(!controls.is_paused());
+    controls.look_at_windows(clock::now());
+    assert!(!controls.is_paused());
+    controls.look_at_windows(clock::now().plus(Duration::from_secs(86_400)));
+    assert!(controls.is_paused());
+    controls.set_windows(Vec::new());
+    assert!(controls.is_free());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longer_one_of_a_pause_and_a_window_counts() {
+    let (controls, at) = with_window();
+    controls.look_at_windows(at("03:00:00"));
+    pause(&controls, None);
+    assert_eq!(controls.serving(None).paused.unwrap().by, "anna");
+    controls.look_at_windows(at("04:00:00"));
+    assert!(controls.is_paused(), "until it is resumed");
+    controls.resume(Duration::ZERO, "anna");
+    assert!(controls.is_free());
+    // A pause that ends in the middle of a window.
+    pause(&controls, Some(Duration::from_secs(5)));
+    controls.look_at_windows(at("03:00:00"));
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(
+        controls.serving(None).paused.unwrap().by,
+        "the configuration"
+    );
+    controls.look_at_windows(at("04:00:01"));
+    assert!(controls.is_free());
 }
