@@ -25,6 +25,7 @@ mod reconsider;
 mod reconsider_commands;
 mod reconsider_hops;
 mod refused_letters;
+mod reload;
 mod shadow;
 mod startup;
 mod trial;

@@ -57,6 +57,21 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
         .filter(|name| !name.starts_with("Backstop"))
         .collect();
     assert_eq!(documented, keys);
+    let operating = document("host/docs/operating.md");
+    let (_, list) = operating.split_once("These keys change at once: ").unwrap();
+    let list = list.lines().next().unwrap();
+    let listed: BTreeSet<_> = list
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect();
+    let at_once = backstop_host::config::keys().filter(|key| key.at_once.is_some());
+    let tables = ["breaker".to_owned()].into_iter();
+    assert_eq!(
+        listed,
+        at_once.map(|key| key.name()).chain(tables).collect()
+    );
     for attribute in backstop_queue::dead_letter::ATTRIBUTES {
         assert!(text.contains(&format!("| `{attribute}` |")), "{attribute}");
     }

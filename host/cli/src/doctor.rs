@@ -148,7 +148,7 @@ fn config(args: Args) -> Result<(Config, Given)> {
         ..
     } = args;
     if flags.queue_url.is_some() {
-        return Ok((config_of(flags)?, Given::default()));
+        return Ok((config_of(&flags)?, Given::default()));
     }
     let needs_file = retry_queue.is_none();
     let (max_attempts, endpoint_url) = (flags.max_attempts(), flags.endpoint_url());

@@ -1,16 +1,20 @@
 //! `backstop run`: consumes queues and applies the policies' decisions.
 
+mod reload;
+
 use std::io::{self, stdout};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgGroup, Parser};
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use backstop_core::text::{chain, visible};
 use backstop_host::Backstop;
-use backstop_host::config::{Config, ConfigError, HandlerConfig};
+use backstop_host::config::{Config, ConfigError, HandlerConfig, Reading};
 use backstop_host::consumer::Summary;
 use backstop_host::service::Service;
 use backstop_logging::BackgroundWriter;
@@ -21,7 +25,7 @@ use crate::error::{Context, Exit, Result};
 use crate::key_flags::{KeyFlags, of_one_queue};
 use crate::orphans::Guard;
 use crate::process::close_memory;
-use crate::signals::{STOPPING_CONSUMER, stop_on_signal};
+use crate::signals::{STOPPING_CONSUMER, stop_on_signal, stop_or_hang_up};
 use crate::terminal::{joined, output};
 use crate::{log, messages};
 
@@ -41,7 +45,7 @@ Examples:
     printf 'one\\ntwo\\n' | backstop run --queue-url local:try --policy ./mine.wasm --exec ./work.sh --messages -
 
 Credentials, region and endpoint come from the usual environment variables and profiles of the AWS SDK.
-On SIGTERM, SIGINT and SIGHUP, messages in progress finish (see --grace) and the others return to the queue; a second signal stops at once.";
+On SIGTERM and SIGINT, messages in progress finish (see --grace) and the others return to the queue; a second signal stops at once. On SIGHUP, a host with a configuration reads it again (host/docs/operating.md), and any other one stops.";
 
 /// Consume queues: pass each message to a handler, and each failure to a policy
 ///
@@ -97,8 +101,9 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let counts = args.json.then(|| BackgroundWriter::to(stdout(), |_| {}));
     let counts = counts.transpose().context("can't print the counts")?;
     let messages = args.messages.clone();
-    let config = config_of(args)?;
-    let signalled = stop_on_signal(STOPPING_CONSUMER)?;
+    let (signalled, hung_up) = signals(&args)?;
+    let reading = reading_of(&args)?;
+    let config = reading.config.clone();
     let has_commands = config
         .queues
         .iter()
@@ -114,6 +119,10 @@ pub(super) async fn run(args: Args) -> Result<()> {
     };
     let summaries = match started {
         Some((service, _connections)) => {
+            if let Some(hung_up) = hung_up {
+                let reload = service.reload(&reading);
+                tokio::spawn(reload::follow(args, hung_up, reload, stop.clone()));
+            }
             let recorder = service.recorder().cloned();
             let summaries = service.run(stop).await;
             let lost = recorder
@@ -133,6 +142,15 @@ pub(super) async fn run(args: Args) -> Result<()> {
     report(&summaries, counts)
 }
 
+/// What stops the host, and what has it read its configuration again, if it has one.
+fn signals(args: &Args) -> Result<(CancellationToken, Option<Arc<Notify>>)> {
+    if args.config.is_none() {
+        return Ok((stop_on_signal(STOPPING_CONSUMER)?, None));
+    }
+    let (stop, hung_up) = stop_or_hang_up(STOPPING_CONSUMER)?;
+    Ok((stop, Some(hung_up)))
+}
+
 async fn start(
     config: Config,
     messages: Option<PathBuf>,
@@ -147,7 +165,12 @@ async fn start(
 }
 
 /// The configuration that the flags give, or a file with flags that override it.
-pub(super) fn config_of(args: Args) -> Result<Config> {
+pub(super) fn config_of(args: &Args) -> Result<Config> {
+    reading_of(args).map(|reading| reading.config)
+}
+
+/// The same, with the file.
+fn reading_of(args: &Args) -> Result<Reading> {
     let host = match (&args.config, &args.queue_url) {
         (Some(path), _) => Backstop::file_by_flags(path)?,
         (None, url) => Backstop::queue_by_flags(url.clone().unwrap_or_default()),
@@ -158,8 +181,7 @@ pub(super) fn config_of(args: Args) -> Result<Config> {
         .keys
         .set(host, is_file)
         .map_err(|text| Exit::Usage.because(text))?;
-    let config = host.into_config();
-    let config = config.map_err(|error| {
+    let reading = host.into_reading().map_err(|error| {
         // The name of a policy in a flag is a mistake in the command line.
         if !is_file && matches!(error, ConfigError::Policy { .. }) {
             Exit::Usage.because(chain(&error))
@@ -168,11 +190,11 @@ pub(super) fn config_of(args: Args) -> Result<Config> {
         }
     })?;
     match &args.config {
-        Some(path) if config.queues.is_empty() => Err(Exit::Usage.because(format!(
+        Some(path) if reading.config.queues.is_empty() => Err(Exit::Usage.because(format!(
             "{} configures no queue: add a table such as [queues.orders]; [lambda] is for the Lambda retry handler",
             path.display()
         ))),
-        Some(_) | None => Ok(config),
+        Some(_) | None => Ok(reading),
     }
 }
 

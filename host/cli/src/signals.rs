@@ -1,11 +1,14 @@
-//! Signals: the first stops the command cleanly, a second SIGTERM or SIGINT stops it at once.
+//! Signals: the first stops the command cleanly, a second SIGTERM or SIGINT stops it at once. SIGHUP has a host read its configuration again, if it has one.
 //!
 //! A shell's `timeout` and a terminal signal a process and then its group, which is one wish to stop: what comes within [`SAME_SIGNAL`] of the first signal is the first one.
 
+use std::fs::File;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -23,11 +26,28 @@ pub(super) const STOPPING_CONSUMER: &str =
 
 /// A token that the first SIGTERM, SIGINT or SIGHUP cancels. `message` is logged then.
 pub(super) fn stop_on_signal(message: &'static str) -> Result<CancellationToken> {
+    listen(message, None)
+}
+
+/// As [`stop_on_signal`], and what SIGHUP notifies instead: several before an answer are one. When the terminal of this process is gone, SIGHUP is its end, and stops.
+pub(super) fn stop_or_hang_up(message: &'static str) -> Result<(CancellationToken, Arc<Notify>)> {
+    let hung_up = Arc::new(Notify::new());
+    let stop = listen(message, Some(Arc::clone(&hung_up)))?;
+    Ok((stop, hung_up))
+}
+
+fn listen(message: &'static str, hung_up: Option<Arc<Notify>>) -> Result<CancellationToken> {
     let mut signals = StopSignals::listen()?;
+    let had_terminal = has_terminal();
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     tokio::spawn(async move {
-        signals.next().await;
+        while signals.next().await == Received::Hangup
+            && let Some(hung_up) = &hung_up
+            && (!had_terminal || has_terminal())
+        {
+            hung_up.notify_one();
+        }
         let first = Instant::now();
         tracing::info!("{message}");
         stopped.cancel();
@@ -42,6 +62,11 @@ pub(super) fn stop_on_signal(message: &'static str) -> Result<CancellationToken>
         std::process::exit(Exit::Interrupted as i32);
     });
     Ok(stop)
+}
+
+/// Whether this process has a terminal: one that has closed is gone.
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
 }
 
 /// Whether a signal this long after the first one is the same one.
@@ -72,6 +97,13 @@ struct StopSignals {
     hangup: Option<Signal>,
 }
 
+/// What was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Received {
+    Stop,
+    Hangup,
+}
+
 impl StopSignals {
     fn listen() -> Result<Self> {
         Ok(Self {
@@ -83,7 +115,7 @@ impl StopSignals {
         })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Received {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -91,9 +123,9 @@ impl StopSignals {
             }
         };
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            _ = hangup => {}
+            _ = self.terminate.recv() => Received::Stop,
+            _ = self.interrupt.recv() => Received::Stop,
+            _ = hangup => Received::Hangup,
         }
     }
 }

@@ -17,7 +17,7 @@ Examples:
   No limit on the rate any more:
     backstop set orders rate=none
 
-A change lasts until the host ends: after that, the configuration counts again. Each host has its own limits, so three hosts with rate=50/s receive up to 150 messages a second. `backstop status` shows the limits.";
+A change lasts until the host ends, or until the configuration is read again and has another value for that key. Each host has its own limits, so three hosts with rate=50/s receive up to 150 messages a second. `backstop status` shows the limits.";
 
 /// Change a queue's limits on running hosts, until they end
 ///

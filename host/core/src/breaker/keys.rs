@@ -52,6 +52,14 @@ impl<K: Eq + Hash> Breakers<K> {
         }
     }
 
+    /// Changes the settings of all breakers. What has happened so far stays.
+    pub fn set_settings(&mut self, settings: BreakerSettings) {
+        self.settings = settings;
+        for used in self.breakers.values_mut() {
+            used.breaker.set_settings(settings);
+        }
+    }
+
     /// Asks the breaker of this key for one attempt. Without a permit, the key has no breaker, and the attempt may be made.
     pub fn enter<Q>(&mut self, key: &Q, now: Instant) -> Result<Option<Permit>, Refused>
     where

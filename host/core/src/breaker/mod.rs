@@ -102,6 +102,11 @@ impl Breaker {
         }
     }
 
+    /// Changes the settings. What has happened so far stays.
+    pub fn set_settings(&mut self, settings: BreakerSettings) {
+        self.settings = settings.within_bounds();
+    }
+
     /// Asks for one attempt. If the breaker is open and its pause is over, the attempt is the probe.
     pub fn enter(&mut self, now: Instant) -> Result<Permit, Refused> {
         match &mut self.phase {

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::raw;
-use crate::config::{Config, ConfigError, FunctionHandler, Naming, Places, Written, folder_of};
+use crate::config::{
+    Config, ConfigError, FunctionHandler, Naming, Places, Reading, Written, folder_of,
+};
 use crate::failure::Error;
 use crate::handler::{Handler, function};
 use crate::queue::{Connections, Message, short_name};
@@ -210,6 +212,18 @@ impl Backstop {
         host.written = written;
         host.naming = Naming::Flags;
         Ok(host)
+    }
+
+    /// As [`into_config`](Self::into_config), with the file, to compare it with a later reading.
+    #[doc(hidden)]
+    pub fn into_reading(self) -> Result<Reading, ConfigError> {
+        let (written, places) = (self.written.clone(), self.places.clone());
+        let config = self.into_config()?;
+        Ok(Reading {
+            config,
+            file: written.table(),
+            places,
+        })
     }
 
     /// Checks and converts all values.

@@ -4,6 +4,7 @@
 
 mod admin;
 mod breaker;
+mod changes;
 mod dead_letter_queues;
 mod decider;
 mod deployed;
@@ -36,12 +37,14 @@ use backstop_files::regular_file::{self, WRITTEN};
 pub use admin::AdminConfig;
 pub use backstop_core::idempotency::RecordFormat;
 pub use breaker::{BreakerKey, BreakerOptions};
+pub use changes::Reading;
+pub(crate) use changes::{Change, changes};
 pub use dead_letter_queues::DeadLetterQueues;
 pub use decider::DeciderConfig;
 pub(crate) use deployed::Deployed;
 pub use deployed::LambdaFlags;
 pub use idempotency::{IdempotencyConfig, RecordAttributes};
-pub use keys::{Flag, Key, keys, rows_of, schema};
+pub use keys::{AtOnce, Flag, Key, keys, rows_of, schema};
 pub use lambda::{LambdaConfig, UNHINDERED_ATTEMPTS, Variables, unknown_variables, variables};
 pub use options::Options;
 pub(crate) use options::longest_linger;
@@ -207,6 +210,11 @@ impl Written {
     /// As [`parse`](Self::parse), for a program that adds no handlers: each queue in the file has one.
     pub(crate) fn parse_complete(&self) -> Result<raw::Config, ConfigError> {
         raw::Config::parse_complete(&self.text, &self.path)
+    }
+
+    /// Its tables; none if there is no file.
+    pub(crate) fn table(&self) -> toml::Table {
+        toml::from_str(&self.text).unwrap_or_default()
     }
 
     /// Adds the file, line and column to the place of a value that is in the file.

@@ -44,6 +44,11 @@ impl Places {
         self.0.values().any(|it| it == name)
     }
 
+    /// Whether the value of a key did not come from the file.
+    pub(crate) fn is_named(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
     /// The name of the value of a key.
     pub(crate) fn of(&self, key: &str) -> String {
         self.0.get(key).map_or_else(|| key.to_owned(), Clone::clone)

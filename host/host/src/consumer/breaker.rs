@@ -101,7 +101,7 @@ impl std::fmt::Debug for Breaker {
 
 impl Breaker {
     /// The breaker of the queue with this name. Without options, everything passes.
-    pub(super) fn new(queue: &str, options: Option<&BreakerOptions>) -> Self {
+    pub(crate) fn new(queue: &str, options: Option<&BreakerOptions>) -> Self {
         let metrics = telemetry::Queue::named(queue);
         let open = metrics.breakers_open();
         open.set(0);
@@ -120,6 +120,14 @@ impl Breaker {
             open,
             held_back: metrics.held_back(),
             has_said_no_breaker: AtomicBool::new(false),
+        }
+    }
+
+    /// Changes the numbers. What is down together stays, and a queue without a breaker has none.
+    pub(crate) fn set(&self, options: Option<&BreakerOptions>) {
+        if let (Some(of), Some(options)) = (&self.of, options) {
+            of.keys().breakers.set_settings(options.settings);
+            self.changed.send_replace(());
         }
     }
 

@@ -41,7 +41,7 @@ pub(super) struct Room {
 
 impl Budget {
     /// A budget of this many messages and bytes.
-    pub(super) fn new(messages: usize, bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(messages: usize, bytes: usize) -> Arc<Self> {
         let messages = messages.clamp(1, Semaphore::MAX_PERMITS);
         Arc::new(Self {
             messages: Semaphore::new(messages),

@@ -41,7 +41,6 @@ use crate::waiting::Waiting;
 use backstop_core::clock;
 use backstop_decider::Decider;
 use backstop_settle::{Settler, known};
-use budget::Budget;
 use copies::Copies;
 use gate::Gate;
 use held::Held;
@@ -54,10 +53,11 @@ pub use crate::config::Options;
 pub(crate) use crate::config::longest_linger;
 pub(crate) use breaker::Breaker;
 pub use breaker::Down;
+pub(crate) use budget::Budget;
 pub(crate) use controls::{Controls, KeptPause, NewLimits};
 pub use controls::{Pause, Serving};
 pub(crate) use polling::Polling;
-pub(crate) use startup::{Checked, fault};
+pub(crate) use startup::{Checked, fault, grace_warning};
 pub use startup::{Fault, Faults, Ready, Warning, check};
 pub use stats::{Stats, Summary};
 
@@ -131,7 +131,7 @@ impl Consumer {
         let (queue, description) = (&ready.queue, &ready.description);
         let budget = Budget::new(options.max_in_flight, options.max_bytes_in_flight);
         Self {
-            controls: Controls::new(&name, budget, options.rate, options.pause.clone()),
+            controls: Controls::new(&name, budget, &options),
             breaker: Arc::new(Breaker::new(&name, options.breaker.as_ref())),
             waiting: Waiting::of(&name, queue, description, &decider, &stats.requests),
             stats,
@@ -270,7 +270,7 @@ impl Consumer {
         // The grace period starts with the stop, for the last poll and for messages in flight.
         let grace_is_over = async {
             stop.cancelled().await;
-            sleep(shared.options.grace).await;
+            sleep(shared.controls.grace()).await;
         };
         let drained = || async {
             lanes.close();

@@ -108,12 +108,12 @@ impl Pollers {
         };
         let is_idle = self.is_alone() && self.lanes.is_empty();
         let longest = if is_idle {
-            shared.options.idle_poll
+            shared.controls.idle_poll()
         } else {
             BUSY_POLL
         };
         // A shutdown waits for the poll no longer than the grace period.
-        let wait = longest.min(shared.options.grace).max(SHORTEST_POLL);
+        let wait = longest.min(shared.controls.grace()).max(SHORTEST_POLL);
         let asked = room.messages();
         shared.stats.receive_requests.add(1);
         let poll = shared.queue.receive(asked, wait, shared.visibility);

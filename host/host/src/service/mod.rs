@@ -2,6 +2,7 @@
 
 pub(crate) mod descriptors;
 mod gauges;
+mod reload;
 mod served;
 
 use std::fmt;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, AdminError, AdminQueue, ControlSocket, Interface};
 use crate::assembly::{Assembly, AssemblyError, LoadError};
-use crate::config::{Config, HandlerConfig, QueueConfig};
+use crate::config::{Config, HandlerConfig, QueueConfig, Reading};
 use crate::consumer::{self, Checked, Consumer, Ready, Summary, Warning};
 use crate::exporter::{Exporter, ExporterError, Recording};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
@@ -26,6 +27,7 @@ use crate::text::chain;
 use backstop_decider::Decider;
 
 use gauges::{PolicyGauges, PolicySlot};
+pub use reload::{Reload, Reloaded};
 pub(crate) use served::Served;
 
 /// Consumers that are ready to run.
@@ -160,6 +162,15 @@ impl Service {
     /// What writes the decision records, if anything does.
     pub fn recorder(&self) -> Option<&Arc<Recorder>> {
         self.recorder.as_ref()
+    }
+
+    /// What takes over later readings of the configuration. This is the one that the host was started with.
+    pub fn reload(&self, started: &Reading) -> Reload {
+        let served = self.consumers.iter().map(|(name, consumer)| {
+            let (controls, breaker) = (consumer.controls(), consumer.breaker());
+            (name.clone(), reload::Served { controls, breaker })
+        });
+        Reload::new(served.collect(), started)
     }
 
     /// Runs every queue until `stop` is cancelled and messages in flight are finished. Returns the counts of each queue.

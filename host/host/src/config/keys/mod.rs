@@ -1,5 +1,6 @@
 //! What there is to know of a key. A file of [`raw`] has an entry for each, which [`table!`](table) turns into a field, a method of the builder and a [`Key`]; flags, variables and documents come from the [`keys`].
 
+mod at_once;
 mod document;
 mod flag;
 mod schema;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use super::raw;
 use crate::Backstop;
 
+pub use at_once::AtOnce;
 pub use document::rows_of;
 pub use flag::Flag;
 pub use schema::schema;
@@ -42,6 +44,8 @@ pub struct Key {
     pub(super) variable: &'static str,
     /// The flag of `backstop run` that sets it.
     pub flag: Option<Flag>,
+    /// What a running host changes when the key changes in its file. Its values are logged, so it has no secrets. Without it, the key needs a restart, and only its name is logged.
+    pub at_once: Option<AtOnce>,
     /// Whether it is in a file, and not for programs alone.
     pub(super) is_in_files: bool,
     /// Sets it by the texts of its flag.
@@ -79,7 +83,7 @@ impl Key {
     }
 
     /// Its full name, such as `queues.NAME.max-polls`.
-    pub(super) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         match self.table {
             "" => self.name(),
             table => format!("{table}.{}", self.name()),

@@ -65,6 +65,7 @@ macro_rules! table {
                     method: stringify!($($method)?),
                     variable: "",
                     flag: None,
+                    at_once: None,
                     is_in_files: true,
                     apply: |host, texts| {
                         let value = <$type>::of_flag(texts)?.in_working_directory(&host);

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::keys::{
-    Flag, Key, RawValue, argument, method, override_by, raw_value, schema_of, table,
+    AtOnce, Flag, Key, RawValue, argument, method, override_by, raw_value, schema_of, table,
 };
 use super::{
     ConfigError, FunctionHandler, Places, RecordAttributes, RecordFormat, Variables, parse_endpoint,

@@ -105,6 +105,7 @@ table! {
 
     /// How many messages are in flight at once.
     max_in_flight: Option<usize> = "100" => max_in_flight(usize) {
+        at_once: Some(AtOnce::MaxInFlight),
         row: "messages in hand at once, 1 to 100000",
         range: Some((1, 100_000)),
         flag: Some(Flag::new("max-in-flight", "N", "The maximum number of messages in progress")),
@@ -119,17 +120,20 @@ table! {
 
     /// How long the poll of an idle queue waits for a message. A stop waits for the poll.
     idle_poll: Option<Span> = "2s" => idle_poll(Duration) {
+        at_once: Some(AtOnce::IdlePoll),
         row: "how long the poll of an idle queue waits for a message, 1s to 20s: a stop waits for the poll, and a longer one makes fewer requests",
     }
 
     /// The most messages that are received: `200/s`, `50/m` or `10/h`.
     rate: Option<String> => rate(String) {
+        at_once: Some(AtOnce::Rate),
         row: "the most messages that are received in a second (`200/s`), minute (`/m`) or hour (`/h`), by each host",
         shown: "no limit",
     }
 
     /// Maintenance windows, in which the queue is not polled.
     pause: Option<Windows> {
+        at_once: Some(AtOnce::Pause),
         row: "maintenance windows, in which the queue is not polled, [below](#maintenance-windows)",
         shown: "none",
         method: "maintenance_window",
@@ -172,6 +176,7 @@ table! {
 
     /// How long attempts may go on after the host was stopped.
     grace: Option<Span> = "25s" => grace(Duration) {
+        at_once: Some(AtOnce::Grace),
         row: "time for messages in hand after SIGTERM or SIGINT",
         flag: Some(Flag::new("grace", "DURATION", "How long messages in progress may take to finish after the first SIGTERM or SIGINT").overriding_file()),
     }

@@ -89,7 +89,7 @@ impl Controls {
     }
 
     /// Other windows take the place of those that there were.
-    pub(super) fn set_windows(&self, windows: Vec<Window>) {
+    pub(crate) fn set_windows(&self, windows: Vec<Window>) {
         self.state().windows.replace(windows);
         self.look_at_windows(clock::now());
         self.changed.send_replace(());

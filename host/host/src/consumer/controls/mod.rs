@@ -3,6 +3,7 @@
 //! A paused queue is not polled, and messages that were received already are returned without an attempt; attempts under way end as usual. After a pause, the messages in flight may grow over a time. A rate limits how many messages are received.
 
 mod kept_pause;
+mod limits;
 mod maintenance;
 mod pace;
 mod serving;
@@ -13,31 +14,24 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use backstop_core::lock::lock;
-use backstop_core::rate::Rate;
 use metrics::Gauge;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::budget::Budget;
+use crate::config::Options;
 use crate::failure::Milliseconds;
-use crate::maintenance::{Open, Window, Windows};
+use crate::maintenance::{Open, Windows};
 use crate::telemetry;
 use backstop_core::clock;
 use pace::Pace;
 
 pub(crate) use kept_pause::KeptPause;
+pub(crate) use limits::NewLimits;
 pub use serving::{Pause, Serving};
 
 /// How often the messages in flight are counted again while they grow: nobody tells of the end of one.
 const CHECK: Duration = Duration::from_millis(50);
-
-/// A change of the limits of a queue that is served. What is `None` stays.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct NewLimits {
-    /// The rate, or that there is none.
-    pub(crate) rate: Option<Option<Rate>>,
-    pub(crate) max_in_flight: Option<usize>,
-}
 
 /// The controls of one queue.
 pub(crate) struct Controls {
@@ -52,7 +46,6 @@ pub(crate) struct Controls {
     gauge: Gauge,
 }
 
-#[derive(Default)]
 struct State {
     /// That of an operator.
     pause: Option<Paused>,
@@ -62,6 +55,10 @@ struct State {
     /// The messages in flight grow after a pause.
     ramp: Option<Ramp>,
     pace: Option<Pace>,
+    /// How long the poll of an idle queue waits for a message.
+    idle_poll: Duration,
+    /// How long attempts may go on after a stop.
+    grace: Duration,
 }
 
 struct Paused {
@@ -95,18 +92,17 @@ impl std::fmt::Debug for Controls {
 
 impl Controls {
     /// The controls of the queue with this name.
-    pub(crate) fn new(
-        queue: &str,
-        budget: Arc<Budget>,
-        rate: Option<Rate>,
-        windows: Vec<Window>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(queue: &str, budget: Arc<Budget>, options: &Options) -> Arc<Self> {
         let gauge = telemetry::Queue::named(queue).paused();
         gauge.set(0);
         let state = State {
-            pace: rate.map(|rate| Pace::new(rate, Instant::now())),
-            windows: Windows::new(windows),
-            ..State::default()
+            pause: None,
+            windows: Windows::new(options.pause.clone()),
+            window: None,
+            ramp: None,
+            pace: options.rate.map(|rate| Pace::new(rate, Instant::now())),
+            idle_poll: options.idle_poll,
+            grace: options.grace,
         };
         Arc::new(Self {
             queue: queue.to_owned(),
@@ -199,27 +195,6 @@ impl Controls {
             );
         } else {
             tracing::info!(queue, by, "the pause is over: the queue is polled again");
-        }
-    }
-
-    /// Changes the limits until the host ends.
-    pub(crate) fn set(&self, limits: NewLimits, by: &str) {
-        if let Some(most) = limits.max_in_flight {
-            self.budget.set_most(most);
-            tracing::info!(
-                queue = self.queue,
-                by,
-                "max-in-flight" = most,
-                "a limit was changed"
-            );
-        }
-        if let Some(rate) = limits.rate {
-            let now = Instant::now();
-            self.change(|state| state.pace = rate.map(|rate| Pace::new(rate, now)));
-            let rate = rate.map_or_else(|| "none".to_owned(), |rate| rate.to_string());
-            tracing::info!(queue = self.queue, by, rate, "a limit was changed");
-        } else {
-            self.changed.send_replace(());
         }
     }
 

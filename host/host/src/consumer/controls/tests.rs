@@ -1,10 +1,15 @@
 use super::*;
 use crate::failure::Timestamp;
+use crate::maintenance::Window;
 use futures_util::FutureExt;
 
 fn controls(rate: Option<&str>) -> Arc<Controls> {
     let rate = rate.map(|rate| rate.parse().unwrap());
-    Controls::new("orders", Budget::new(100, 1 << 20), rate, Vec::new())
+    let options = Options {
+        rate,
+        ..Options::default()
+    };
+    Controls::new("orders", Budget::new(100, 1 << 20), &options)
 }
 
 fn pause(controls: &Controls, over: Option<Duration>) -> Pause {
@@ -137,7 +142,11 @@ fn with_window() -> (Arc<Controls>, impl Fn(&str) -> Timestamp) {
     let why = Some("inventory".to_owned());
     let window = Window::new("0 2 * * *", "UTC", two_hours, why).unwrap();
     let budget = Budget::new(100, 1 << 20);
-    let controls = Controls::new("orders", budget, None, vec![window]);
+    let options = Options {
+        pause: vec![window],
+        ..Options::default()
+    };
+    let controls = Controls::new("orders", budget, &options);
     let at = |time: &str| {
         let time = format!("2026-11-22T{time}Z").parse::<jiff::Timestamp>();
         Timestamp(time.unwrap().as_millisecond().try_into().unwrap())

@@ -60,7 +60,7 @@ pub(super) fn queues(ready: &Ready, options: &Options, queue: &str) -> Vec<Warni
 }
 
 /// Whether an attempt may take longer than a shutdown waits for it, if either is not the default.
-pub(super) fn grace(options: &Options, queue: &str) -> Option<Warning> {
+pub(crate) fn grace(options: &Options, queue: &str) -> Option<Warning> {
     let default = Options::default();
     let is_chosen =
         options.attempt_timeout != default.attempt_timeout || options.grace != default.grace;

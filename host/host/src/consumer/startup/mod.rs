@@ -21,6 +21,7 @@ use crate::queue::{Connections, Description, Queue, QueueError, Retry, short_nam
 use backstop_decider::Decider;
 use backstop_queue::envelope::{EnvelopeKeys, Readers};
 
+pub(crate) use compatibility::grace as grace_warning;
 pub(crate) use fault::fault;
 pub use fault::{Fault, Faults, Warning};
 
