@@ -12,6 +12,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
+use crate::world::World;
+
 /// A host of two queues with one policy, whose admin interface is at this address.
 struct Host {
     running: Running,
@@ -210,4 +212,109 @@ async fn a_rollback_reaches_no_further_than_it_says_and_is_not_done_twice() {
     for host in [one, two] {
         host.running.stop().await;
     }
+}
+
+/// A folder whose configuration has this fleet, and this file with the token.
+fn folder_of(fleet: &str, token_file: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!(
+        "fleet = {fleet}\nadmin = \"127.0.0.1:1\"\nadmin-token-file = \"{token_file}\"\n[queues.orders]\nurl = \"local:orders\"\nhandler = {{ exec = \"true\" }}\n"
+    );
+    std::fs::write(folder.path().join("backstop.toml"), config).unwrap();
+    folder
+}
+
+/// The exit code and all output of a command in a folder, with these variables.
+async fn run_in(folder: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
+    let mut command = command(arguments);
+    command.current_dir(folder).env_remove("BACKSTOP_CACHE");
+    let output = command.envs(variables.iter().copied()).output().await;
+    let output = output.unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    (output.status.code().unwrap(), said)
+}
+
+#[tokio::test]
+async fn a_configuration_that_is_named_says_which_hosts_are_asked() {
+    let world = World::with_token(&[]).await;
+    let token = world.at("token");
+    let folder = folder_of(&format!("[\"{}\"]", world.url), token.to_str().unwrap());
+    let named = ["status", "--config", "backstop.toml"];
+    let nobody = ("BACKSTOP_ADMIN", "http://127.0.0.1:1");
+    let flag = ["status", "--admin", &world.url];
+    let secret = std::fs::read_to_string(&token).unwrap();
+    let right = ("BACKSTOP_ADMIN_TOKEN", secret.trim());
+    let wrong = ("BACKSTOP_ADMIN_TOKEN", "another-token-of-somebody");
+    for (arguments, variables, code, expected) in [
+        (&named[..], &[][..], 0, "is polled"),
+        // The variable with the token comes before the file, and the one with URLs before `fleet`.
+        (&named, &[wrong], 5, "refuses the request"),
+        (&named, &[nobody], 5, "http://127.0.0.1:1 does not answer"),
+        (&flag, &[nobody, right], 0, "is polled"),
+        (
+            &[&flag[..], &named[1..]].concat(),
+            &[],
+            2,
+            "cannot be used with",
+        ),
+    ] {
+        let (found, said) = run_in(&folder, arguments, variables).await;
+        assert!(
+            found == code && said.contains(expected),
+            "{arguments:?} {found}: {said}"
+        );
+    }
+    for (fleet, expected) in [
+        ("[]", "line 1, column 1: fleet: no host"),
+        (
+            "[\"backstop:9465\"]",
+            "fleet: `backstop:9465` is not the URL of a host's admin",
+        ),
+        (
+            "[\"http://user:secret@10.0.0.7\"]",
+            "is not the URL of a host's admin",
+        ),
+    ] {
+        let (code, said) = run_in(&folder_of(fleet, "token"), &named, &[]).await;
+        assert!(code == 3 && said.contains(expected), "{code}: {said}");
+    }
+    world.running.stop().await;
+}
+
+/// Anybody may have written a file that happens to be in the working directory.
+#[tokio::test]
+async fn a_configuration_that_happens_to_be_here_gets_no_token() {
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    let fleet = format!("[\"http://{}\"]", stranger.local_addr().unwrap());
+    let folder = folder_of(&fleet, "secret");
+    std::fs::write(folder.path().join("secret"), "a-secret-of-this-user").unwrap();
+    let token = [("BACKSTOP_ADMIN_TOKEN", "a-token-of-this-user")];
+    for arguments in [
+        &["status"][..],
+        &["pause", "orders"],
+        &["why", "5fea7756-0ea4-451a-a703-a558b933e274"],
+        &["policy", "status"],
+    ] {
+        let cache = folder.path().join("cache");
+        let variables = [&token[..], &[("XDG_CACHE_HOME", cache.to_str().unwrap())]].concat();
+        let (_, said) = run_in(&folder, arguments, &variables).await;
+        assert!(
+            said.contains("`fleet` counts if --config names the file"),
+            "{said}"
+        );
+        let error = stranger.accept().unwrap_err();
+        assert_eq!(
+            error.kind(),
+            std::io::ErrorKind::WouldBlock,
+            "{arguments:?}"
+        );
+    }
+    let file = ["status", "--admin-token-file", "secret"];
+    let (code, said) = run_in(&folder, &file, &token).await;
+    assert!(
+        code == 2 && said.contains("those of this machine need no token"),
+        "{said}"
+    );
+    assert!(stranger.accept().is_err());
 }

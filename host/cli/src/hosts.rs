@@ -1,6 +1,7 @@
 //! The running hosts that a command concerns: those of this machine, or those at URLs.
 
 use std::cell::RefCell;
+use std::env::VarError;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,9 @@ use tokio::runtime::Handle;
 
 use crate::error::{CommandError, Context, Exit, Result};
 use crate::terminal::println;
+
+/// The environment variable with the URLs of hosts.
+const ADMIN_VARIABLE: &str = "BACKSTOP_ADMIN";
 
 /// The configuration of a command that names none, if this folder has it.
 pub(crate) const DEFAULT_CONFIG: &str = "backstop.toml";
@@ -30,7 +34,7 @@ pub(crate) struct HostArgs {
     #[command(flatten)]
     place: HostPlace,
 
-    /// The configuration of the hosts; a cache folder that it names takes precedence [default: backstop.toml, if it is in this folder]
+    /// The configuration of the hosts: those of its `fleet` or, without one, those of this machine, whose cache folder it names [default: the cache folder of backstop.toml, if it is in this folder]
     #[arg(long, value_name = "FILE", conflicts_with = "admin")]
     config: Option<PathBuf>,
 
@@ -46,19 +50,20 @@ pub(crate) struct HostPlace {
     #[arg(long, value_name = "FOLDER", env = "BACKSTOP_CACHE")]
     cache: Option<String>,
 
-    /// Query the host with this admin interface, such as http://10.0.0.7:9465, instead of those of this machine; dns+http://backstop:9465 is every host behind a name. May be repeated [default: those of BACKSTOP_ADMIN, separated by commas]. The token is in BACKSTOP_ADMIN_TOKEN or in --admin-token-file
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "BACKSTOP_ADMIN",
-        value_delimiter = ',',
-        hide_env = true
-    )]
+    /// Query the host with this admin interface, such as http://10.0.0.7:9465, instead of those of this machine; dns+http://backstop:9465 is every host behind a name. May be repeated [default: those of BACKSTOP_ADMIN, separated by commas, then those of `fleet` in --config]. The token is in BACKSTOP_ADMIN_TOKEN or in --admin-token-file
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
     admin: Vec<String>,
 
-    /// The file with the token of --admin
-    #[arg(long, value_name = "FILE", requires = "admin")]
+    /// The file with the token of these hosts
+    #[arg(long, value_name = "FILE")]
     admin_token_file: Option<PathBuf>,
+}
+
+/// Hosts at URLs.
+struct Elsewhere {
+    urls: Vec<String>,
+    /// The file of the token that their configuration names.
+    token_file: Option<PathBuf>,
 }
 
 /// The hosts that a command concerns, and those of them that have not answered it.
@@ -93,11 +98,6 @@ impl HostArgs {
         }
         Ok(Hosts { live, ..hosts })
     }
-
-    /// Whether the hosts are those of this machine.
-    pub(crate) const fn is_this_machine(&self) -> bool {
-        self.place.is_this_machine()
-    }
 }
 
 /// The status of a host.
@@ -131,24 +131,42 @@ pub(crate) fn print_each<H, T: Serialize>(answers: &[(H, T)]) -> Result<()> {
 impl HostPlace {
     /// The running hosts, whose configuration this is: at least one. A host that does not answer is logged and skipped.
     pub(crate) fn hosts(&self, config: Option<&Path>) -> Result<Hosts> {
-        let found = if self.admin.is_empty() {
-            self.on_this_machine(config)?
-        } else {
-            self.elsewhere()?
+        let found = match self.elsewhere(config)? {
+            Some(elsewhere) => self.at(elsewhere)?,
+            None => self.on_this_machine(config)?,
         };
         let lives = found.each(Host::lives)?.into_iter();
         let live: Vec<_> = lives.map(|(host, ())| host.clone()).collect();
         Ok(Hosts { live, ..found })
     }
 
-    /// Those of `--admin`.
-    fn elsewhere(&self) -> Result<Hosts> {
-        let token = match &self.admin_token_file {
-            Some(path) => Some(Token::read(path)?),
-            None => Token::from_environment()?,
+    /// Those of `--admin`, of its variable, or of the configuration. That has to be named: a token must not go where a file says that happens to be in this folder.
+    fn elsewhere(&self, config: Option<&Path>) -> Result<Option<Elsewhere>> {
+        let urls = if self.admin.is_empty() {
+            urls_of_variable()?
+        } else {
+            self.admin.clone()
+        };
+        if !urls.is_empty() {
+            let token_file = None;
+            return Ok(Some(Elsewhere { urls, token_file }));
+        }
+        let config = config.map(Config::read).transpose()?;
+        let config = config.filter(|config| !config.fleet.is_empty());
+        Ok(config.map(|Config { fleet, admin, .. }| Elsewhere {
+            urls: fleet,
+            token_file: admin.and_then(|admin| admin.token_file),
+        }))
+    }
+
+    fn at(&self, Elsewhere { urls, token_file }: Elsewhere) -> Result<Hosts> {
+        let token = match (&self.admin_token_file, Token::from_environment()?) {
+            (Some(path), _) => Some(Token::read(path)?),
+            (None, Some(token)) => Some(token),
+            (None, None) => token_file.as_deref().map(Token::read).transpose()?,
         };
         let mut hosts = Hosts::default();
-        for url in &self.admin {
+        for url in &urls {
             let found = Host::all_at(url, token.clone());
             hosts.live.extend(Handle::current().block_on(found)?);
         }
@@ -156,6 +174,9 @@ impl HostPlace {
     }
 
     fn on_this_machine(&self, config: Option<&Path>) -> Result<Hosts> {
+        if self.admin_token_file.is_some() {
+            return Err(Exit::Usage.because("--admin-token-file is for hosts at URLs, which --admin, BACKSTOP_ADMIN or `fleet` in --config name: those of this machine need no token"));
+        }
         let folder = self.folder(config)?;
         let found = Host::on_this_machine(&folder)
             .with_context(|| format!("can't query the hosts that use {}", folder.display()))?;
@@ -176,7 +197,9 @@ impl HostPlace {
     /// Like [`HostPlace::hosts`], but no host of this machine is fine too.
     pub(crate) fn running(&self, config: Option<&Path>) -> Result<Hosts> {
         match self.hosts(config) {
-            Err(CommandError { error, .. }) if self.is_this_machine() && error.is::<NoHost>() => {
+            Err(CommandError { error, .. })
+                if error.is::<NoHost>() && self.elsewhere(config)?.is_none() =>
+            {
                 tracing::debug!(%error, "no host is asked");
                 Ok(Hosts::default())
             }
@@ -184,17 +207,12 @@ impl HostPlace {
         }
     }
 
-    /// Whether the hosts are those of this machine.
-    pub(crate) const fn is_this_machine(&self) -> bool {
-        self.admin.is_empty()
-    }
-
     /// The cache folder of the hosts of this machine.
     pub(crate) fn folder(&self, config: Option<&Path>) -> Result<PathBuf> {
         let configured = match config {
             Some(path) => Config::read(path)?.policies.cache,
             None => match default_config().filter(|_| self.cache.is_none()) {
-                Some(path) => Config::read(&path)?.policies.cache,
+                Some(path) => cache_of_folder(&path)?,
                 None => Cache::User,
             },
         };
@@ -206,6 +224,27 @@ impl HostPlace {
             "hosts without a cache can't be found: name the cache folder of a host with --cache";
         Ok(cache.folder().ok_or_else(|| NoHost(unknown.to_owned()))?)
     }
+}
+
+/// The URLs of the variable `BACKSTOP_ADMIN`, if it is set.
+fn urls_of_variable() -> Result<Vec<String>> {
+    match std::env::var(ADMIN_VARIABLE) {
+        Ok(urls) => Ok(urls.split(',').map(|url| url.trim().to_owned()).collect()),
+        Err(VarError::NotPresent) => Ok(Vec::new()),
+        Err(VarError::NotUnicode(_)) => Err(Exit::Usage.because(format!(
+            "{ADMIN_VARIABLE} is no text: expected URLs such as http://10.0.0.7:9465, separated by commas"
+        ))),
+    }
+}
+
+/// The cache of the configuration that this folder has.
+fn cache_of_folder(path: &Path) -> Result<Cache> {
+    let config = Config::read(path)?;
+    if !config.fleet.is_empty() {
+        let file = path.display();
+        tracing::info!(%file, "these are hosts of this machine: `fleet` counts if --config names the file");
+    }
+    Ok(config.policies.cache)
 }
 
 impl Hosts {

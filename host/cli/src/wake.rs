@@ -139,7 +139,7 @@ fn print(args: &Args, answers: &Answers<'_, Woken>, spread: Milliseconds, now: T
             if args.dry_run { "would come" } else { "come" },
             until.unwrap_or_default()
         );
-        if args.hosts.is_this_machine() {
+        if answers.iter().all(|(host, _)| host.is_on_this_machine()) {
             println!(
                 "  a host on another machine may receive those: ask each with --admin, or they wait as decided there"
             );

@@ -18,6 +18,7 @@ use super::VERSION;
 use super::caller::USER;
 use super::socket::is_live;
 use super::token::{TOKEN_VARIABLE, Token};
+use crate::config::admin_url;
 use crate::http_server::ANSWER_TIMEOUT;
 use crate::policy::Store;
 use crate::text::one_line;
@@ -33,9 +34,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The most addresses of a name.
 const MOST_ADDRESSES: usize = 256;
-
-/// What stands before a URL whose name has the addresses of several hosts.
-const BY_NAME: &str = "dns+";
 
 /// The most bytes of an answer.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -151,21 +149,19 @@ impl Host {
         })
     }
 
+    /// Whether it is a host of this machine, found by its socket.
+    pub const fn is_on_this_machine(&self) -> bool {
+        self.socket.is_some()
+    }
+
     /// The host at this URL.
     pub fn at(url: &str, token: Option<Token>) -> Result<Self, ClientError> {
         let invalid = || ClientError::Url {
             url: url.to_owned(),
         };
-        let mut parsed = Url::parse(url).map_err(|_| invalid())?;
-        let is_plain = matches!(parsed.scheme(), "http" | "https")
-            && parsed.has_host()
-            && parsed.username().is_empty()
-            && parsed.password().is_none()
-            && parsed.query().is_none()
-            && parsed.fragment().is_none();
-        if !is_plain {
+        let (mut parsed, false) = admin_url(url).ok_or_else(invalid)? else {
             return Err(invalid());
-        }
+        };
         if !parsed.path().ends_with('/') {
             let folder = format!("{}/", parsed.path());
             parsed.set_path(&folder);
@@ -187,10 +183,10 @@ impl Host {
 
     /// The host at this URL or, with `dns+` before it, all hosts at the addresses of its name.
     pub async fn all_at(url: &str, token: Option<Token>) -> Result<Vec<Self>, ClientError> {
-        let Some(plain) = url.strip_prefix(BY_NAME) else {
+        let Some((plain, true)) = admin_url(url) else {
             return Ok(vec![Self::at(url, token)?]);
         };
-        let one = Self::at(plain, token).map_err(|_| ClientError::Url {
+        let one = Self::at(plain.as_str(), token).map_err(|_| ClientError::Url {
             url: url.to_owned(),
         })?;
         let addresses = one.addresses(url).await?.into_iter();

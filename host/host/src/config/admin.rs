@@ -1,9 +1,9 @@
-//! Where the admin interface is served: `admin`, `admin-token-file` and `admin-hosts`.
+//! Where the admin interface is served, `admin`, `admin-token-file` and `admin-hosts`, and which hosts commands query: `fleet`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{ConfigError, Places, listen_address, value};
+use super::{ConfigError, Places, admin_url, listen_address, value};
 
 /// An address for the admin interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,30 @@ pub(super) fn convert(
         token_file: token_file.map(|path| folder.join(path)),
         hosts,
     }))
+}
+
+/// Checks the URLs of the hosts that commands query. An empty list would be no hosts, and not those of this machine.
+pub(super) fn fleet(
+    urls: Option<Vec<String>>,
+    places: &Places,
+) -> Result<Vec<String>, ConfigError> {
+    let Some(urls) = urls else {
+        return Ok(Vec::new());
+    };
+    let such_as = "expected one such as http://10.0.0.7:9465, or dns+http://backstop.internal:9465 for all hosts behind a name";
+    if urls.is_empty() {
+        let text = format!(
+            "no host: {such_as}; without `fleet`, commands query the hosts of this machine"
+        );
+        return Err(value(places.of("fleet"), text));
+    }
+    match urls.iter().find(|url| admin_url(url).is_none()) {
+        Some(invalid) => Err(value(
+            places.of("fleet"),
+            format!("`{invalid}` is not the URL of a host's admin interface: {such_as}"),
+        )),
+        None => Ok(urls),
+    }
 }
 
 /// Whether a text is a name of DNS.

@@ -153,6 +153,7 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::AtOnce;
 
     fn parsed(text: &str) -> Table {
         toml::from_str(text).unwrap()
@@ -188,13 +189,14 @@ mod tests {
             let is_of_queue = key.table.starts_with("queues.");
             assert_eq!(change.queue.as_deref(), is_of_queue.then_some("orders"));
             at_once += usize::from(key.at_once.is_some());
-            assert!(is_of_queue || key.at_once.is_none(), "{}", key.path());
+            let is_for_commands = key.at_once == Some(AtOnce::Commands);
+            assert!(is_of_queue || is_for_commands || key.at_once.is_none());
             assert_eq!(
                 changes(&parsed(&file(key, "a")), &parsed(&file(key, "a"))).len(),
                 0
             );
         }
-        assert_eq!(at_once, 8);
+        assert_eq!(at_once, 9);
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub use options::Options;
 pub(crate) use options::longest_linger;
 pub(crate) use places::{Naming, Places};
 pub use policies::{Cache, Policies};
+pub(crate) use url::admin_url;
 pub use url::parse_endpoint;
 
 /// A configuration that was checked.
@@ -63,6 +64,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Where the admin interface is served, and to whom.
     pub admin: Option<AdminConfig>,
+    /// The URLs of the hosts that commands query. Empty for those of this machine.
+    pub fleet: Vec<String>,
     /// What each policy component may use.
     pub limits: Limits,
     /// How policies are fetched, stored, verified and rolled back.
@@ -335,6 +338,7 @@ impl raw::Config {
                 folder,
                 places,
             )?,
+            fleet: admin::fleet(self.fleet, places)?,
             limits: self.limits.unwrap_or_default().convert(places)?,
             policies: self.policies.unwrap_or_default().convert(folder, places)?,
             queues,

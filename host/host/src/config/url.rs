@@ -3,8 +3,28 @@
 use backstop_aws::http_url;
 
 pub use backstop_aws::parse_endpoint;
+use url::Url;
 
 use super::{ConfigError, value};
+
+/// What stands before a URL whose name has the addresses of several hosts.
+const BY_NAME: &str = "dns+";
+
+/// The URL of an admin interface, and whether its name stands for several hosts.
+pub(crate) fn admin_url(text: &str) -> Option<(Url, bool)> {
+    let (plain, is_name) = match text.strip_prefix(BY_NAME) {
+        Some(plain) => (plain, true),
+        None => (text, false),
+    };
+    let url = Url::parse(plain).ok()?;
+    let is_plain = matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    is_plain.then_some((url, is_name))
+}
 
 pub(super) fn endpoint(place: &str, text: &str) -> Result<String, ConfigError> {
     parse_endpoint(text).map_err(|why| value(place, why))

@@ -15,4 +15,6 @@ pub enum AtOnce {
     Grace,
     /// The numbers of the breaker.
     Breaker,
+    /// What commands read: a host has no use for it.
+    Commands,
 }

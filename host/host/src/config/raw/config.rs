@@ -62,6 +62,13 @@ table! {
         flag: Some(Flag::new("admin-hosts", "NAME", "A name by which the admin interface is reached, such as backstop.internal, besides localhost and addresses; may be repeated").overriding_file().repeated()),
     }
 
+    /// The hosts that commands query if they name this file: URLs of admin interfaces. A host itself has no use for it.
+    fleet: Option<Texts> {
+        row: "URLs of the admin interfaces that [commands](admin.md#commands) with `--config` query, such as `dns+http://backstop.internal:9465`",
+        shown: "the hosts of this machine",
+        at_once: Some(AtOnce::Commands),
+    }
+
     /// What each component of a policy may use in one decision.
     limits: Option<Limits> {}
 

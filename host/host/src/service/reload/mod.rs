@@ -76,7 +76,8 @@ impl Reload {
         }
         let since_start = changes(&self.started, &reading.file).into_iter();
         reloaded.need_restart = since_start
-            .filter(|it| it.key.at_once.is_none() && !reading.places.is_named(&it.path))
+            .filter(|it| it.key.at_once.is_none() && !is_of_lambda(it))
+            .filter(|it| !reading.places.is_named(&it.path))
             .map(|it| one_line(&it.path))
             .collect();
         reloaded
@@ -124,8 +125,14 @@ impl Served {
                 }
             }
             AtOnce::Breaker => self.breaker.set(options.breaker.as_ref()),
+            AtOnce::Commands => {}
         }
     }
+}
+
+/// Whether a change concerns the Lambda retry handler, which reads the same file elsewhere.
+fn is_of_lambda(change: &Change) -> bool {
+    change.path == "lambda" || change.key.table == "lambda"
 }
 
 /// A file, with the queues that it has no more, so that a queue that comes back is compared with what the host has.

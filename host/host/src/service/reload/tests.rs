@@ -197,6 +197,17 @@ async fn a_window_that_is_open_pauses_at_once_and_one_that_has_gone_does_not() {
     assert_eq!(reload.orders().serving(None).paused, None);
 }
 
+#[tokio::test]
+async fn what_others_read_in_the_file_needs_no_restart() {
+    let file = File::new();
+    let mut reload = started(&file.read(ORDERS));
+    let more = "fleet = [\"dns+http://backstop.internal:9465\"]\n[lambda]\nmargin = \"6s\"\n";
+    let reloaded = reload.take_over(file.read(&format!("{more}{ORDERS}")));
+    assert_eq!(reloaded, Reloaded::default());
+    let reloaded = reload.take_over(file.read(&format!("{}{ORDERS}", more.replace('6', "7"))));
+    assert_eq!(reloaded, Reloaded::default());
+}
+
 #[test]
 fn a_line_of_the_log_names_a_bounded_number_of_changes() {
     let many: Vec<_> = (0..60).map(|number| number.to_string()).collect();
