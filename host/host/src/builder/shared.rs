@@ -20,7 +20,7 @@ impl Backstop {
                 .into_owned(),
         };
         self.raw.decisions = Some(raw::Decisions { record });
-        self
+        self.top("decisions").top("decisions.record")
     }
 
     /// The directory in which good versions and compiled code are stored, or `off`. The default is in the user's cache directory.

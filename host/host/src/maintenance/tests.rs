@@ -84,6 +84,37 @@ fn a_pattern_follows_the_clock_on_the_wall_through_both_changes() {
     }
 }
 
+/// Whatever the time, and wherever clocks change by an hour, by half of one, or at midnight.
+#[test]
+fn each_day_has_one_window() {
+    for (zone, change) in [
+        ("Europe/Berlin", "2026-03-29"),
+        ("Europe/Berlin", "2026-10-25"),
+        ("Australia/Lord_Howe", "2026-04-05"),
+        ("Australia/Lord_Howe", "2026-10-04"),
+        ("America/Havana", "2026-03-08"),
+        ("America/Havana", "2026-11-01"),
+    ] {
+        let zone = jiff::tz::TimeZone::get(zone).unwrap();
+        let name = zone.iana_name().unwrap();
+        let day: jiff::civil::Date = change.parse().unwrap();
+        let midnight = |days: i64| {
+            let date = day + jiff::SignedDuration::from_hours(24 * days);
+            timestamp(date.to_zoned(zone.clone()).unwrap().timestamp())
+        };
+        for minutes in (0..1_440).step_by(15) {
+            let pattern = format!("{} {} * * *", minutes % 60, minutes / 60);
+            let parsed = Pattern::parse(&pattern, name).unwrap();
+            for days in -1..=1 {
+                let from = Timestamp(midnight(days).0 - 1);
+                let until = Timestamp(midnight(days + 1).0 - 1);
+                let begins = parsed.between(moment(from), moment(until));
+                assert_eq!(begins.len(), 1, "{pattern} {name} {change} {days}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_time_zones_are_those_of_the_program() {
     let bundled = jiff::tz::TimeZoneDatabase::bundled();

@@ -171,11 +171,13 @@ async fn a_flag_overrides_both_files() {
     let read = |text: &str| {
         let host = file.host(&format!("{text}{ORDERS}grace = \"{}s\"", text.len()));
         let host = host.grace(Duration::from_secs(2)).metrics("127.0.0.1:0");
-        host.into_reading().unwrap()
+        host.decisions("records").into_reading().unwrap()
     };
     let mut reload = started(&read(""));
-    let reloaded = reload.take_over(read("metrics = \"127.0.0.1:9\"\n"));
-    assert_eq!(reloaded.overridden, ["metrics", "queues.orders.grace"]);
+    let file = "metrics = \"127.0.0.1:9\"\ndecisions = { record = \"others\" }\n";
+    let reloaded = reload.take_over(read(file));
+    let expected = ["decisions", "metrics", "queues.orders.grace"];
+    assert_eq!(reloaded.overridden, expected);
     assert_eq!(
         (reloaded.changed.len(), reloaded.need_restart.len()),
         (0, 0)
