@@ -8,6 +8,7 @@ use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, command, text};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
+use backstop_tests::exposition::Scrape;
 use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::worker::{Worker, numbered};
 use rustix::process::{Pid, Signal, kill_process};
@@ -74,7 +75,14 @@ async fn a_hangup_changes_what_can_change_and_names_what_needs_a_restart() {
     let worker = Worker::answering(|_| 200).await;
     let folder = Folder::of(&queues, &format!("http = \"{}\"", worker.url));
     folder.write("rate = \"50/s\"");
-    let running = folder.start(&["--grace", "2s"]).await;
+    let running = folder
+        .start(&["--grace", "2s", "--metrics", "127.0.0.1:0"])
+        .await;
+    let outdated = || async {
+        let scrape = Scrape::of(&running.metrics()).await;
+        scrape.sum("backstop_configuration_outdated", &[])
+    };
+    assert_eq!(outdated().await, 0.0);
     folder.write("rate = \"10/s\"\nmax-in-flight = 7\nlinger = \"50ms\"\ngrace = \"9s\"");
     running.signal(Signal::HUP);
     folder.has_rate("10/s").await;
@@ -86,6 +94,7 @@ async fn a_hangup_changes_what_can_change_and_names_what_needs_a_restart() {
     running
         .logged("need a restart of this host keys=\"queues.orders.linger\"")
         .await;
+    assert_eq!(outdated().await, 1.0);
 
     // What an operator has set stays, as long as its key does.
     let set = ["set", "orders", "rate=20/s"];
@@ -93,6 +102,7 @@ async fn a_hangup_changes_what_can_change_and_names_what_needs_a_restart() {
     folder.write("rate = \"10/s\"\nmax-in-flight = 8");
     running.signal(Signal::HUP);
     running.logged("max-in-flight: 7 -> 8").await;
+    assert_eq!(outdated().await, 0.0);
     assert_eq!(folder.serving().await["rate"], "20/s");
 
     // A mistake, a file that has gone, and a queue that has: nothing changes, and the host works.
@@ -101,6 +111,7 @@ async fn a_hangup_changes_what_can_change_and_names_what_needs_a_restart() {
     running
         .logged("nothing has changed, and the host goes on as before")
         .await;
+    assert_eq!(outdated().await, 1.0);
     running
         .logged("line 9, column 1: queues.orders.max-in-flight")
         .await;

@@ -12,8 +12,8 @@ use metrics::{Histogram, SharedString, Unit};
 use backstop_core::decision::{Action, Decision, ErrorClass, Hold};
 
 pub use list::{
-    Kind, METRICS, Metric, admin_refused, policy_info, refusals, rollbacks, source_unreachable,
-    swaps,
+    Kind, METRICS, Metric, admin_refused, configuration_outdated, policy_info, refusals, rollbacks,
+    source_unreachable, swaps,
 };
 
 /// Registers the description of each metric with the exporter.

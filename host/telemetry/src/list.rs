@@ -156,6 +156,8 @@ metrics! {
         rollbacks(policy: "policy") -> Counter = ROLLBACKS;
         /// 1 while the policy's source is unreachable, else 0
         source_unreachable(policy: "policy") -> Gauge = "backstop_policy_source_unreachable";
+        /// 1 while the host does not do what its configuration says: SIGHUP found a mistake, or changes that need a restart; else 0
+        configuration_outdated() -> Gauge = "backstop_configuration_outdated";
         /// requests that the admin interface refused: without the right `token`, or of another `site` or host name
         admin_refused(reason: "reason") -> Counter = "backstop_admin_refused_total";
     }

@@ -41,11 +41,7 @@ fn take_over(reload: &mut Reload, read: Result<Reading>) {
         Err(error) => {
             let error = chain(&error);
             // The others show the line of the file.
-            let error = one_line(error.lines().next().unwrap_or_default());
-            tracing::error!(
-                error,
-                "the configuration can't be read again: nothing has changed, and the host goes on as before"
-            );
+            reload.refuse(&one_line(error.lines().next().unwrap_or_default()));
         }
     }
 }

@@ -25,7 +25,7 @@ const COMPARED_FOR: Duration = Duration::from_secs(750 * 86_400);
 const COMPARED_FROM: Timestamp = Timestamp(1_767_225_600_000);
 
 /// How often the time of day is read at least: a clock may be set.
-pub(crate) const CHECK: Duration = Duration::from_secs(10);
+const CHECK: Duration = Duration::from_secs(10);
 
 /// The longest time that is searched for windows that were missed.
 const MISSED_FOR: Duration = LONGEST;

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::{Controls, Pause, State};
 use crate::failure::Timestamp;
-use crate::maintenance::{CHECK, Look, Open, Window};
+use crate::maintenance::{Look, Open, Window};
 
 /// Who pauses a queue in a maintenance window.
 const CONFIGURATION: &str = "the configuration";
@@ -31,7 +31,7 @@ impl Controls {
     pub(in crate::consumer) fn look_at_windows(&self, now: Timestamp) -> Duration {
         let mut state = self.state();
         if state.windows.is_empty() && state.window.is_none() {
-            return CHECK;
+            return Duration::MAX;
         }
         let Look {
             open,

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use metrics::Gauge;
 use toml::{Table, Value};
 
 use super::descriptors;
 use crate::config::{AtOnce, Change, Options, Reading, changes};
 use crate::consumer::{Breaker, Controls, NewLimits, grace_warning};
+use crate::telemetry;
 use crate::text::one_line;
 
 /// Who changes the limits of a queue.
@@ -24,9 +26,9 @@ pub(super) struct Served {
 }
 
 /// Compares each reading of a configuration with the one before, and changes the queues that are served.
-#[derive(Debug)]
 pub struct Reload {
     queues: BTreeMap<String, Served>,
+    is_outdated: Gauge,
     /// The file that the host was started with.
     started: Table,
     /// The file as it was read last. A queue that has gone from it is as it was before.
@@ -44,10 +46,19 @@ pub struct Reloaded {
     pub need_restart: Vec<String>,
 }
 
+impl std::fmt::Debug for Reload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reload").finish_non_exhaustive()
+    }
+}
+
 impl Reload {
     pub(super) fn new(queues: BTreeMap<String, Served>, started: &Reading) -> Self {
+        let is_outdated = telemetry::configuration_outdated();
+        is_outdated.set(0);
         Self {
             queues,
+            is_outdated,
             started: started.file.clone(),
             last: started.file.clone(),
         }
@@ -56,12 +67,23 @@ impl Reload {
     /// Takes over a configuration that was read again, and logs what has changed.
     pub fn take_over(&mut self, reading: Reading) -> Reloaded {
         let reloaded = self.apply(&reading);
+        let is_outdated = !reloaded.need_restart.is_empty();
+        self.is_outdated.set(u8::from(is_outdated));
         log(&reloaded);
         if let Err(too_few) = descriptors::check(&reading.config.queues) {
             tracing::warn!("{too_few}");
         }
         self.last = with_missing_queues(reading.file, &self.last);
         reloaded
+    }
+
+    /// The configuration could not be read again, for this reason. All stays as it is.
+    pub fn refuse(&self, error: &str) {
+        self.is_outdated.set(1);
+        tracing::error!(
+            error,
+            "the configuration can't be read again: nothing has changed, and the host goes on as before"
+        );
     }
 
     fn apply(&self, reading: &Reading) -> Reloaded {
