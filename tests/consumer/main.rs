@@ -19,6 +19,7 @@ mod in_memory;
 mod kept_waiting;
 mod maintenance;
 mod operating;
+mod outages;
 mod polling;
 mod queue;
 mod reconsider;
