@@ -247,9 +247,9 @@ async fn a_configuration_that_is_named_says_which_hosts_are_asked() {
     let wrong = ("BACKSTOP_ADMIN_TOKEN", "another-token-of-somebody");
     for (arguments, variables, code, expected) in [
         (&named[..], &[][..], 0, "is polled"),
-        // The variable with the token comes before the file, and the one with URLs before `fleet`.
-        (&named, &[wrong], 5, "refuses the request"),
-        (&named, &[nobody], 5, "http://127.0.0.1:1 does not answer"),
+        // The file that names the hosts says which token is theirs. Two that name hosts are one too many.
+        (&named, &[wrong], 0, "is polled"),
+        (&named, &[nobody], 2, "both name hosts"),
         (&flag, &[nobody, right], 0, "is polled"),
         (
             &[&flag[..], &named[1..]].concat(),

@@ -1,6 +1,11 @@
 //! Two operators and one dead-letter queue: a run has a lock that runs on other machines see.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
 use aws_sdk_sqs::types::QueueAttributeName as Q;
+use backstop_core::clock;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::text;
 use backstop_tests::emulator::{fauxqs, ministack};
@@ -133,6 +138,11 @@ async fn a_run_that_was_killed_is_named_until_it_is_resumed_or_given_up() {
     assert_eq!(code, 2);
     assert!(errors.contains("its lock counts until"), "{errors}");
 
+    // Nothing goes past a lock that counts.
+    let despite = redrive(&world, "ben", &["--despite", &run]);
+    let (_, errors) = failed(&{ despite }.output().await.unwrap());
+    assert!(errors.contains("its lock counts until"), "{errors}");
+
     // Five minutes later.
     set_tag(&world, &format!("{run} 1700000000000 ana")).await;
     let (code, errors) = failed(&redrive(&world, "ben", &[]).output().await.unwrap());
@@ -184,4 +194,27 @@ async fn without_permission_for_tags_a_run_says_so_and_moves_its_letters() {
     let errors = text(&output.stderr);
     assert!(errors.contains("the queue can't be locked"), "{errors}");
     assert!(errors.contains("AccessDeniedException"), "{errors}");
+}
+
+#[tokio::test]
+async fn a_run_whose_tag_was_slow_gives_others_the_time_to_notice() {
+    let emulator = ministack();
+    let is_first = AtomicBool::new(true);
+    let proxy = Proxy::start(&emulator.endpoint, move |operation, _| {
+        let is_slow = operation == "TagQueue" && is_first.swap(false, Relaxed);
+        if is_slow { Fault::Slow } else { Fault::None }
+    })
+    .await;
+    let mut world = World::standard(&emulator.endpoint).await;
+    fill(&world, 5).await;
+    world.queues = world.queues.behind(&proxy.endpoint);
+    let started = clock::instant();
+    let mut run = redrive(&world, "ana", &[]).spawn().unwrap();
+    eventually("the slow tag is set", async || tag(&world).await.is_some()).await;
+    eventually("and removed", async || tag(&world).await.is_none()).await;
+    assert_eq!(moved(&world.queues).await, 0);
+    assert!(run.wait().await.unwrap().success());
+    assert!(started.elapsed() > Duration::from_secs(30));
+    assert_eq!(moved(&world.queues).await, 5);
+    assert_eq!(tag(&world).await, None);
 }

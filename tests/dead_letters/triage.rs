@@ -298,7 +298,16 @@ async fn after_a_rollback_the_version_that_hosts_have_active_is_asked() {
     let expected = "active on 1 host; its source has another version now, or none";
     assert!(text.contains(expected), "{text}");
 
-    // The host asks for the version that it was given; without a host, the source counts.
+    // A queue of the same name in another environment is another one.
+    let production = std::fs::read_to_string(config).unwrap();
+    let other = format!("url = \"{}\"", world.queues.dead_letters);
+    let production = production.replace(&format!("url = \"{}\"", world.queues.url), &other);
+    std::fs::write(world.path("production.toml"), production).unwrap();
+    let path = world.path("production.toml");
+    let (hosts, delay, _) = triage(path.to_str().unwrap()).await;
+    assert_eq!((hosts, delay), (json!(0), json!(120_000)));
+
+    // Without a host, the source counts.
     host.stop().await;
     let (hosts, delay, text) = triage(config).await;
     assert_eq!((hosts, delay), (json!(0), json!(120_000)), "{text}");

@@ -142,17 +142,24 @@ impl HostPlace {
 
     /// Those of `--admin`, of its variable, or of the configuration. That has to be named: a token must not go where a file says that happens to be in this folder.
     fn elsewhere(&self, config: Option<&Path>) -> Result<Option<Elsewhere>> {
-        let urls = if self.admin.is_empty() {
-            urls_of_variable()?
-        } else {
-            self.admin.clone()
-        };
-        if !urls.is_empty() {
+        let at = |urls| {
             let token_file = None;
-            return Ok(Some(Elsewhere { urls, token_file }));
+            Ok(Some(Elsewhere { urls, token_file }))
+        };
+        if !self.admin.is_empty() {
+            return at(self.admin.clone());
         }
+        let urls = urls_of_variable()?;
         let config = config.map(Config::read).transpose()?;
         let config = config.filter(|config| !config.fleet.is_empty());
+        if !urls.is_empty() && config.is_some() {
+            return Err(Exit::Usage.because(format!(
+                "{ADMIN_VARIABLE} and `fleet` of --config both name hosts: unset the variable, or name the hosts with --admin"
+            )));
+        }
+        if !urls.is_empty() {
+            return at(urls);
+        }
         Ok(config.map(|Config { fleet, admin, .. }| Elsewhere {
             urls: fleet,
             token_file: admin.and_then(|admin| admin.token_file),
@@ -160,10 +167,10 @@ impl HostPlace {
     }
 
     fn at(&self, Elsewhere { urls, token_file }: Elsewhere) -> Result<Hosts> {
-        let token = match (&self.admin_token_file, Token::from_environment()?) {
-            (Some(path), _) => Some(Token::read(path)?),
-            (None, Some(token)) => Some(token),
-            (None, None) => token_file.as_deref().map(Token::read).transpose()?,
+        // The file that names the hosts also says which token is theirs: that of the environment may be for others.
+        let token = match self.admin_token_file.as_ref().or(token_file.as_ref()) {
+            Some(path) => Some(Token::read(path)?),
+            None => Token::from_environment()?,
         };
         let mut hosts = Hosts::default();
         for url in &urls {
@@ -290,6 +297,11 @@ impl Hosts {
             self.miss(&chain(&error));
         }
         Ok(answers)
+    }
+
+    /// The hosts that have not answered, and why.
+    pub(crate) fn missed(&self) -> Vec<String> {
+        self.missed.borrow().clone()
     }
 
     /// A host has not answered.

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use backstop_core::policy::{PartName, PolicyDigest};
 use backstop_core::text::one_line;
 use backstop_engine::Policy;
+use backstop_host::admin::QueueStatus;
 use backstop_host::assembly::Assembly;
 use backstop_host::config::Config;
 use backstop_versions::{PolicyError, PolicySpec, Source, Store};
 
 use crate::error::{Exit, Result};
-use crate::hosts::{HostPlace, serves, status};
+use crate::hosts::{HostPlace, NoHost, status};
+use crate::terminal::counted;
 
 /// A version, and who says that it is the one to ask.
 pub(super) struct Active {
@@ -19,6 +21,8 @@ pub(super) struct Active {
     pub(super) hosts: usize,
     /// Whether the source has another version now, or none.
     pub(super) differs: bool,
+    /// The hosts that have not answered, and why.
+    pub(super) missed: Vec<String>,
 }
 
 impl Active {
@@ -28,6 +32,7 @@ impl Active {
             policy,
             hosts: 0,
             differs: false,
+            missed: Vec::new(),
         }
     }
 
@@ -35,7 +40,7 @@ impl Active {
     pub(super) fn of_queue(
         place: &HostPlace,
         (path, config): (Option<&Path>, &Config),
-        queue: &str,
+        (queue, url): (&str, Option<&str>),
         spec: &PolicySpec,
     ) -> Result<Self> {
         let assembly = Assembly::for_check(config)?;
@@ -43,9 +48,14 @@ impl Active {
             Ok(Policy::clone(&assembly.load(spec)?.current()))
         };
         let of_source = load(spec);
-        let (live, hosts) = live(place, path, queue)?;
+        let Live {
+            version: live,
+            hosts,
+            missed,
+        } = live(place, path, queue, url)?;
         if live.is_empty() {
-            return Ok(Self::named(of_source?));
+            let source = Self::named(of_source?);
+            return Ok(Self { missed, ..source });
         }
         let differs = |policy: &Policy| {
             !policy
@@ -60,15 +70,15 @@ impl Active {
                 policy,
                 hosts,
                 differs: false,
+                missed,
             });
         }
         let folder = place.folder(path)?;
         let kept = kept(spec, &live, &folder).ok_or_else(|| {
-            let digests: Vec<_> = live.iter().map(|it| it.digest.to_string()).collect();
             Exit::Policy.because(format!(
                 "the version of `{}` that is active on its hosts, {}, is neither what its source has now nor in the cache folder {}: name its file with --policy",
                 one_line(queue),
-                digests.join(" + "),
+                digests(&live),
                 folder.display()
             ))
         })?;
@@ -76,13 +86,22 @@ impl Active {
             policy: load(&kept)?,
             hosts,
             differs: true,
+            missed,
         })
     }
 
     /// Who says so, for people. Nothing for a version that was named.
     pub(super) fn text(&self) -> Option<String> {
+        let missed = match self.missed.len() {
+            0 => String::new(),
+            missed => format!(
+                "; {} did not answer, and may have another version",
+                counted(missed as u64, "host")
+            ),
+        };
         let on = match self.hosts {
-            0 => return None,
+            0 if missed.is_empty() => return None,
+            0 => return Some(format!("what its source has now{missed}")),
             1 => "1 host".to_owned(),
             hosts => format!("{hosts} hosts"),
         };
@@ -91,7 +110,7 @@ impl Active {
         } else {
             ""
         };
-        Some(format!("active on {on}{differs}"))
+        Some(format!("active on {on}{differs}{missed}"))
     }
 }
 
@@ -100,37 +119,59 @@ fn version(part: PartName) -> (PolicyDigest, backstop_core::settings::Settings) 
     (part.digest, part.settings)
 }
 
-/// The version that is active on all hosts of a queue, and their number: none if no host is asked, or if there is no valid version yet.
-fn live(place: &HostPlace, config: Option<&Path>, queue: &str) -> Result<(Vec<PartName>, usize)> {
+/// What the hosts of a queue say.
+#[derive(Default)]
+struct Live {
+    /// The version that is active on all of them: nothing if no host is asked, or if there is no valid version yet.
+    version: Vec<PartName>,
+    hosts: usize,
+    missed: Vec<String>,
+}
+
+/// Asks the hosts of a queue. One of another queue with the same name, as in another environment, is none of them.
+fn live(place: &HostPlace, config: Option<&Path>, queue: &str, url: Option<&str>) -> Result<Live> {
     let hosts = place.running(config)?;
-    let answers = hosts.each(status);
-    let answers = match answers {
-        Err(error) if error.error.is::<crate::hosts::NoHost>() => Vec::new(),
+    let answers = match hosts.each(status) {
+        Err(error) if error.error.is::<NoHost>() => Vec::new(),
         answers => answers?,
     };
+    let missed = hosts.missed();
     let mut found: Vec<(String, Vec<PartName>)> = Vec::new();
-    for (host, status) in answers.iter().filter(|(_, status)| serves(status, queue)) {
-        let queues = status.queues.iter().filter(|it| it.queue == queue);
+    for (host, status) in &answers {
+        let is_it = |it: &&QueueStatus| it.queue == queue && it.url.as_deref() == url;
+        let queues = status.queues.iter().filter(is_it);
         found.extend(queues.map(|it| (host.name().to_owned(), it.policy.live.clone())));
     }
-    let Some((_, first)) = found.first().cloned() else {
-        return Ok((Vec::new(), 0));
+    let Some((host, first)) = found.first() else {
+        return Ok(Live {
+            missed,
+            ..Live::default()
+        });
     };
-    if let Some((other, version)) = found.iter().find(|(_, live)| *live != first) {
-        let digests = |live: &[PartName]| {
-            let digests = live.iter().map(|it| it.digest.to_string());
-            digests.collect::<Vec<_>>().join(" + ")
-        };
+    let versions = |live: &[PartName]| live.iter().cloned().map(version).collect::<Vec<_>>();
+    let other = found
+        .iter()
+        .find(|(_, live)| versions(live) != versions(first));
+    if let Some((other, live)) = other {
         return Err(Exit::Policy.because(format!(
             "the hosts of `{}` have different active versions ({} on {}, {} on {}): name the one to ask with --policy",
             one_line(queue),
-            digests(&first),
-            one_line(&found.first().map(|it| it.0.clone()).unwrap_or_default()),
-            digests(version),
+            digests(first),
+            one_line(host),
+            digests(live),
             one_line(other)
         )));
     }
-    Ok((first, found.len()))
+    Ok(Live {
+        version: first.clone(),
+        hosts: found.len(),
+        missed,
+    })
+}
+
+fn digests(live: &[PartName]) -> String {
+    let digests: Vec<_> = live.iter().map(|it| it.digest.to_string()).collect();
+    digests.join(" + ")
 }
 
 /// The policy with the files of a version that a cache folder keeps.

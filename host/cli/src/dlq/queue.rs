@@ -25,9 +25,9 @@ pub(crate) struct QueueArgs {
 /// How queues are found and reached.
 #[derive(Debug, Parser)]
 pub(crate) struct AccessArgs {
-    /// The configuration in which a name is looked up
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-    pub(crate) config: PathBuf,
+    /// The configuration in which a name is looked up [default: backstop.toml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 
     /// Use this endpoint in place of the region's own
     #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
@@ -57,12 +57,6 @@ impl QueueArgs {
 }
 
 impl AccessArgs {
-    /// The configuration, if it is another than the default one.
-    pub(crate) fn named_config(&self) -> Option<PathBuf> {
-        let named = self.config.as_path() != Path::new(DEFAULT_CONFIG);
-        named.then(|| self.config.clone())
-    }
-
     /// Finds the dead-letter queues with this name.
     pub(crate) async fn open(&self, name: &str) -> Result<DeadLetterQueues> {
         if name.starts_with("local:") {
@@ -86,10 +80,12 @@ impl AccessArgs {
     }
 
     async fn configured(&self, name: &str) -> Result<DeadLetterQueues> {
-        let path = self.config.display();
-        let config = Config::read(&self.config).with_context(|| {
-            format!("`{name}` is neither a URL nor an ARN, so it is looked up in {path} (--config names another file)")
+        let default = Path::new(DEFAULT_CONFIG);
+        let path = self.config.as_deref().unwrap_or(default);
+        let config = Config::read(path).with_context(|| {
+            format!("`{name}` is neither a URL nor an ARN, so it is looked up in {} (--config names another file)", path.display())
         })?;
+        let path = path.display();
         let queue = config.queues.iter().find(|queue| queue.name == name);
         let lambda = config.lambda.iter().find(|lambda| lambda.name() == name);
         let (source, dead) = match (queue, lambda) {

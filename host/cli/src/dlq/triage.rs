@@ -117,8 +117,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     if args.json {
         let active = &classifier.active;
         let policy = active.policy.title();
-        let result =
-            json!({"version": 1, "policy": policy, "hosts": active.hosts, "queues": queues});
+        let result = json!({"version": 1, "policy": policy, "hosts": active.hosts, "hosts-missed": active.missed, "queues": queues});
         println!("{result}");
     }
     reading::whole(&all_seen, "there may be more letters than those evaluated")
@@ -135,7 +134,7 @@ struct Classifier {
 async fn load(args: &Args, config: Option<Config>) -> Result<Classifier> {
     let (named, settings) = (args.policy.clone(), args.settings.clone());
     let (queue, place) = (args.queue.queue.clone(), args.place.clone());
-    let path = args.queue.access.named_config();
+    let path = args.queue.access.config.clone();
     let (active, bounds) = tokio::task::spawn_blocking(move || {
         if let Some(name) = named {
             let policy = crate::policy::load(&name, &settings.into())?;
@@ -149,7 +148,12 @@ async fn load(args: &Args, config: Option<Config>) -> Result<Classifier> {
             ));
         };
         let config = (path.as_deref(), config);
-        let active = Active::of_queue(&place, config, &queue, &decider.policy)?;
+        let queues = config.1.queues.iter();
+        let url = queues
+            .filter(|it| it.name == queue)
+            .map(|it| it.url.as_str())
+            .next();
+        let active = Active::of_queue(&place, config, (&queue, url), &decider.policy)?;
         Ok((active, decider.bounds))
     })
     .await??;

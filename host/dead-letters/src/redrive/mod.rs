@@ -166,7 +166,7 @@ pub enum RedriveError {
     },
     /// Another run was killed, or has left letters behind that it has sent.
     #[error(
-        "the run {} of {} has not ended well: letters that it has sent, or may have sent, may still be in this queue, and another run would send them again. Resume it where its folder is: `backstop dlq redrive --resume {0}`. If that is impossible, start with `--despite {0}`", .holder.run, or_somebody(.holder)
+        "the run {} of {} has not ended well: letters that it has sent, or may have sent, may still be in this queue, and another run would send them again. Resume it where its folder is: `backstop dlq redrive --resume {0}`. If that is impossible, as for a run of --native, start with `--despite {0}`", .holder.run, or_somebody(.holder)
     )]
     LeftBehind {
         /// Whose run it was.

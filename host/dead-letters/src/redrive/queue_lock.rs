@@ -8,6 +8,7 @@ use std::time::Duration;
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::{chain, cut};
 use backstop_queue::{Queue, QueueError};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -20,17 +21,20 @@ pub const TAG: &str = "backstop-redrive";
 /// How long a lock counts that is not renewed: its run was killed.
 const LASTS: Duration = Duration::from_secs(300);
 
-/// How often it is renewed.
-const RENEWED: Duration = Duration::from_secs(60);
+/// How often it is looked at and renewed.
+const RENEWED: Duration = Duration::from_secs(20);
 
-/// A run writes its tag within this time after it saw the queue unlocked, or looks again.
-const QUICK: Duration = Duration::from_millis(500);
+/// A run writes its tag within this time after it saw the queue unlocked: two requests.
+const QUICK: Duration = Duration::from_secs(1);
 
 /// When a run has waited for so long, every other one that saw the queue unlocked has written.
-const SETTLES: Duration = Duration::from_secs(1);
+const SETTLES: Duration = Duration::from_millis(1_500);
+
+/// How long a run waits that was slower, and may have overwritten the tag of another one: that has renewed it by then.
+const AFTER_SLOW: Duration = Duration::from_secs(30);
 
 /// How often a run tries. Then it goes on without a lock: nobody knows whether SQS shows a tag at once, always.
-const LOOKS: u32 = 5;
+const TRIES: u32 = 4;
 
 /// The most bytes of an owner in a tag. A value has 256 characters at most.
 const WHO_BYTES: usize = 100;
@@ -92,8 +96,9 @@ enum Tag {
 #[derive(Debug)]
 pub struct QueueLock {
     wanted: Wanted,
-    is_locked: bool,
-    renewing: CancellationToken,
+    /// Renews it until it has `ended`.
+    renewal: Option<JoinHandle<()>>,
+    ended: CancellationToken,
 }
 
 impl Wanted {
@@ -118,11 +123,11 @@ impl Wanted {
         if holder.run == self.run {
             return Ok(Tag::Own);
         }
-        if Some(&holder.run) == self.despite.as_ref() {
-            return Ok(Tag::None);
-        }
         if holder.until > self.queue.now() {
             return Err(RedriveError::Locked { holder });
+        }
+        if Some(&holder.run) == self.despite.as_ref() {
+            return Ok(Tag::None);
         }
         Err(RedriveError::LeftBehind { holder })
     }
@@ -140,8 +145,8 @@ impl Wanted {
 
     /// Takes the lock, if the queue is unlocked. It is renewed from then on; if another run has it all the same, `stop` is cancelled.
     pub async fn take(self, stop: &CancellationToken) -> Result<QueueLock, RedriveError> {
-        let renewing = CancellationToken::new();
-        let is_locked = match self.locked().await {
+        let ended = CancellationToken::new();
+        let is_locked = match self.locked(stop).await {
             Ok(()) => true,
             Err(RedriveError::Queue(error)) if !error.is_retryable() => {
                 let error = chain(&error);
@@ -154,8 +159,8 @@ impl Wanted {
             }
             Err(error) => return Err(error),
         };
-        if is_locked {
-            let (wanted, ended, stop) = (self.clone(), renewing.clone(), stop.clone());
+        let renewal = is_locked.then(|| {
+            let (wanted, ended, stop) = (self.clone(), ended.clone(), stop.clone());
             tokio::spawn(async move {
                 if let Err(error) = renew(&wanted, &ended).await {
                     let error = chain(&error);
@@ -166,55 +171,72 @@ impl Wanted {
                     );
                     stop.cancel();
                 }
-            });
-        }
+            })
+        });
         Ok(QueueLock {
             wanted: self,
-            is_locked,
-            renewing,
+            renewal,
+            ended,
         })
     }
 
-    async fn locked(&self) -> Result<(), RedriveError> {
-        for _ in 0..LOOKS {
+    async fn locked(&self, stop: &CancellationToken) -> Result<(), RedriveError> {
+        for _ in 0..TRIES {
             let began = Instant::now();
             self.look().await?;
             self.write(LASTS).await?;
             let is_quick = began.elapsed() <= QUICK;
-            sleep(SETTLES).await;
-            // Without a tag, another run has had the lock and has ended.
-            if self.look().await? == Tag::Own && is_quick {
-                return Ok(());
+            if is_quick {
+                sleep(SETTLES).await;
+                // Without a tag, another run has had the lock and has ended.
+                if self.look().await? == Tag::Own {
+                    return Ok(());
+                }
+            } else {
+                self.remove().await?;
+                let _ = stop.run_until_cancelled(sleep(AFTER_SLOW)).await;
             }
         }
+        self.remove().await?;
         let unseen = format!("the tag {TAG} was not set and read within {QUICK:?}");
         Err(QueueError::new("TagQueue", "UnsupportedOperation", unseen).into())
+    }
+
+    /// Removes the run's own tag.
+    async fn remove(&self) -> Result<(), RedriveError> {
+        if self.look().await? == Tag::Own {
+            read(|| self.queue.set_tag(TAG, None)).await?;
+        }
+        Ok(())
     }
 }
 
 impl QueueLock {
     /// The run has ended. If it leaves letters that it has sent, or may have sent, other runs are refused until it is resumed.
     pub async fn release(self, leaves_letters: bool) {
-        self.renewing.cancel();
-        if !self.is_locked {
-            return;
-        }
-        let released = async {
-            self.wanted.look().await?;
-            if leaves_letters {
-                self.wanted.write(Duration::ZERO).await?;
-            } else {
-                read(|| self.wanted.queue.set_tag(TAG, None)).await?;
+        self.ended.cancel();
+        let Some(renewal) = self.renewal else { return };
+        // A renewal that is under way would write the tag again.
+        let _ = renewal.await;
+        let released = if leaves_letters {
+            match self.wanted.look().await {
+                Ok(_) => self.wanted.write(Duration::ZERO).await.map_err(Into::into),
+                Err(error) => Err(error),
             }
-            Ok::<_, RedriveError>(())
+        } else {
+            self.wanted.remove().await
         };
-        if let Err(error) = released.await {
-            let error = chain(&error);
-            tracing::warn!(
-                queue = self.wanted.queue.url(),
-                error,
-                "the lock of the queue can't be removed: it ends after five minutes"
-            );
+        match released {
+            // Another run has the lock: that was said when it was lost.
+            Ok(()) | Err(RedriveError::Locked { .. } | RedriveError::LeftBehind { .. }) => {}
+            Err(error) => {
+                let error = chain(&error);
+                tracing::warn!(
+                    queue = self.wanted.queue.url(),
+                    error,
+                    "the lock of the queue can't be removed: other runs are refused until `--despite` names this one"
+                );
+            }
         }
     }
 }

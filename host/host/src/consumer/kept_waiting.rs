@@ -2,12 +2,15 @@
 //!
 //! Each host of a cache folder has a file of its own, and a lock on another file for as long as it runs. It takes over the files of hosts that run no longer: when it starts, and later those of hosts that have ended meanwhile.
 
+use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backstop_core::clock;
+use backstop_core::lock::lock as lock_of;
 use backstop_files::{atomic_write, regular_file};
 use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
@@ -25,6 +28,9 @@ const BYTES_PER_SECOND: u64 = 2 << 20;
 /// The most bytes that are read of a file: what one host remembers.
 const FILE_BYTES: u64 = 160 << 20;
 
+/// The age from which on what a killed host has left behind is removed: a host that starts has locked its file by then.
+const OLD: Duration = Duration::from_secs(600);
+
 /// The most files that are taken over at a time.
 const FILES: usize = 100;
 
@@ -36,6 +42,8 @@ pub(super) struct KeptWaiting {
     queue: String,
     waiting: Arc<Waiting>,
     path: PathBuf,
+    /// The files that this host has read: once each, also if they can't be removed.
+    taken: Mutex<HashSet<PathBuf>>,
     /// Locked while the consumer runs.
     _lock: File,
 }
@@ -61,6 +69,7 @@ impl KeptWaiting {
                 folder,
                 queue,
                 path,
+                taken: Mutex::default(),
             })),
             Err(error) => {
                 tracing::warn!(folder = %folder.display(), %error, "what waits can't be kept: this host forgets it when it ends");
@@ -76,41 +85,62 @@ impl KeptWaiting {
     }
 
     fn take_over_now(&self) {
-        let mut taken = Vec::new();
         for path in self.others().into_iter().take(FILES) {
-            if let Some(lock) = lock_of_ended(&path) {
-                self.take(&path);
-                taken.push((path, lock));
+            let Some(lock) = lock_of_ended(&path) else {
+                continue;
+            };
+            lock_of(&self.taken).insert(path.clone());
+            // What is taken over is in this host's file before it leaves that of the other one.
+            if self.take(&path) && self.write().is_some() {
+                let _ = fs::remove_file(&path);
+                let _ = fs::remove_file(path.with_extension("lock"));
             }
-        }
-        // What is taken over is in this host's file before it leaves that of the other one.
-        if taken.is_empty() || self.write().is_none() {
-            return;
-        }
-        for (path, lock) in taken {
-            let _ = fs::remove_file(&path);
-            let _ = fs::remove_file(path.with_extension("lock"));
             drop(lock);
         }
+        self.sweep();
+    }
+
+    /// Removes what hosts that were killed have left behind: locks of files that are not there, and files that are not whole.
+    fn sweep(&self) {
+        for path in self.paths() {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let is_part = name.is_some_and(|name| name.starts_with(".tmp"));
+            let is_lock = path.extension().is_some_and(|it| it == "lock");
+            let is_left = is_part || is_lock && !path.with_extension("waiting").exists();
+            if !is_left || !is_older(&path, OLD) {
+                continue;
+            }
+            if is_part || lock_of_ended(&path).is_some() {
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten();
+        entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect()
     }
 
     /// The files of other hosts of the queue.
     fn others(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten();
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let taken = lock_of(&self.taken);
         let is_other = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
             let of_queue = name.is_some_and(|name| name.starts_with(&self.queue));
-            of_queue && *path != self.path && path.extension().is_some_and(|it| it == "waiting")
+            let is_kept = path.extension().is_some_and(|it| it == "waiting");
+            of_queue && is_kept && *path != self.path && !taken.contains(path)
         };
-        paths.filter(is_other).collect()
+        self.paths().into_iter().filter(is_other).collect()
     }
 
-    fn take(&self, path: &Path) {
+    /// Reads a file. Returns whether nothing more can be got out of it.
+    fn take(&self, path: &Path) -> bool {
         let (queue, file) = (self.waiting.name(), path.display());
         let read = regular_file::open(path).and_then(|file| {
-            self.waiting
-                .take_over(&mut BufReader::new(file.take(FILE_BYTES)))
+            let mut file = BufReader::new(file.take(FILE_BYTES));
+            self.waiting.take_over(&mut file)
         });
         match read {
             Ok(taken) => {
@@ -126,9 +156,13 @@ impl KeptWaiting {
                     let error = format!("{} of its parts are damaged", taken.damaged);
                     tracing::warn!(queue, %file, error, "not everything that an ended host remembers of waiting messages is taken over");
                 }
+                true
             }
+            // Another host has taken it over.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Err(error) => {
                 tracing::warn!(queue, %file, %error, "what an ended host remembers of waiting messages can't be taken over");
+                [io::ErrorKind::InvalidData, io::ErrorKind::UnexpectedEof].contains(&error.kind())
             }
         }
     }
@@ -173,9 +207,11 @@ impl KeptWaiting {
             if changes != written {
                 let kept = Arc::clone(&self);
                 let bytes = spawn_blocking(move || kept.write()).await.ok().flatten();
-                let bytes = bytes.unwrap_or_default();
-                pause = EVERY.max(Duration::from_secs(bytes / BYTES_PER_SECOND));
-                written = changes;
+                // Without room, it is tried again.
+                if let Some(bytes) = bytes {
+                    pause = EVERY.max(Duration::from_secs(bytes / BYTES_PER_SECOND));
+                    written = changes;
+                }
             }
         }
     }
@@ -203,6 +239,12 @@ fn lock_of_ended(path: &Path) -> Option<Option<File>> {
         Ok(()) => Some(Some(lock)),
         Err(TryLockError::WouldBlock | TryLockError::Error(_)) => None,
     }
+}
+
+fn is_older(path: &Path, age: Duration) -> bool {
+    let changed = path.metadata().and_then(|it| it.modified());
+    let since = changed.map(|changed| clock::system().duration_since(changed).unwrap_or_default());
+    since.is_ok_and(|since| since > age)
 }
 
 fn options() -> fs::OpenOptions {

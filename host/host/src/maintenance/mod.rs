@@ -208,6 +208,10 @@ impl Windows {
 
     /// Other windows take their place. One that an operator has ended, and that is the same, stays ended.
     pub(crate) fn replace(&mut self, windows: Vec<Window>) {
+        if self.windows.is_empty() {
+            // Nobody looked while there were none.
+            self.looked = None;
+        }
         self.windows = windows;
         self.ended.retain(|(it, _)| self.windows.contains(it));
     }

@@ -74,6 +74,7 @@ struct KeptMessage<'a> {
     hold: Hold,
     known: Known,
     by_envelope: bool,
+    hop_ended: bool,
     record: &'a [u8],
 }
 
@@ -181,6 +182,9 @@ impl Waiting {
                 by_envelope: kept.by_envelope,
             };
             memory.add(new, now);
+            if kept.hop_ended {
+                memory.set_hop_ended(kept.key);
+            }
             remembered += 1;
         }
         remembered
@@ -226,6 +230,7 @@ impl<'a> Chunk<'a> {
                 hold: slot.hold,
                 known: slot.known,
                 by_envelope: slot.by_envelope,
+                hop_ended: slot.hop_ended,
                 record: memory.record(slot),
             });
         }

@@ -282,6 +282,13 @@ impl Memory {
         self.change(at, |slot| slot.due = due);
     }
 
+    /// The hop of a message has ended, and it has not come back.
+    pub(super) fn set_hop_ended(&mut self, key: Key) {
+        if let Some((at, _)) = self.find(key) {
+            self.change(at, |slot| slot.hop_ended = true);
+        }
+    }
+
     /// Notes which reconsideration decided about a message again.
     pub(super) fn set_reconsidered(&mut self, at: At, number: u32) {
         self.change(at, |slot| slot.reconsidered = number);

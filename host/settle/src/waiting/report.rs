@@ -129,6 +129,11 @@ impl Waiting {
         &self.name
     }
 
+    /// The queue's URL, or `local:NAME`.
+    pub fn url(&self) -> &str {
+        self.queue.url()
+    }
+
     /// Since when it remembers: its start, or that of the process from which it has taken over.
     pub fn since(&self) -> Timestamp {
         Timestamp(self.since.load(Ordering::Relaxed))

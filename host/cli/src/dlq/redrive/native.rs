@@ -62,7 +62,8 @@ pub(super) async fn run(
     };
     let lock = wanted.take(&stop).await?;
     let ended = run_native(&queue, destination, per_second, folder, &who, &stop, each).await;
-    lock.release(false).await;
+    // After an error, SQS may still move letters.
+    lock.release(ended.is_err()).await;
     drop(progress);
     let summary = ended?;
     report::summary(plan, &summary, args.json);

@@ -48,10 +48,10 @@ routes! {
     /// [pauses](operating.md#pausing-a-queue) a queue, until it is resumed or `for` a time
     Action "/v1/pause" ("pause") -> "paused" = pause::pause;
 
-    /// ends a pause; the messages in flight then grow over `ramp`
+    /// ends a pause, and the maintenance window that is open; the messages in flight then grow over `ramp`
     Action "/v1/resume" ("resume") -> "resumed" = pause::resume;
 
-    /// changes the `rate` (`"none"` for no limit) or the `max-in-flight` of a queue, until the host ends
+    /// changes the `rate` (`"none"` for no limit) or the `max-in-flight` of a queue, until the host ends or its configuration changes this key
     Action "/v1/set" ("set") -> "limits" = pause::set;
 
     /// stops the host as SIGTERM does, and answers what it has in hand

@@ -26,6 +26,9 @@ pub struct HostStatus {
 pub struct QueueStatus {
     /// The queue's name in the configuration.
     pub queue: String,
+    /// Its URL, or `local:NAME`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// How it is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serving: Option<Serving>,
@@ -46,6 +49,7 @@ impl QueueStatus {
     pub(super) fn of(queue: &AdminQueue) -> Self {
         Self {
             queue: queue.name.clone(),
+            url: queue.waiting.as_ref().map(|it| it.url().to_owned()),
             serving: queue.serving(),
             down: queue.down(),
             policy: queue.policy.status(),

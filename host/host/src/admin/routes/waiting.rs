@@ -29,7 +29,7 @@ pub struct HostWaiting {
 pub struct HostMessages {
     /// Its process id.
     pub process: u32,
-    /// Since when the host remembers: its start.
+    /// Since when the host remembers: its start, or that of the host from which it has taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// The message, and its copies; none if it does not wait, or not because of this host.
