@@ -234,7 +234,7 @@ async fn with_flapping(breaker: &str) -> f64 {
     let paced = format!("rate = \"500/s\"\n{breaker}");
     let world = World::start(queues, &http(&shop), &paced).await;
     let began = Instant::now();
-    send(&world.queues, 8_000).await;
+    send(&world.queues, 5_000).await;
     let mut is_up = true;
     let mut turned = Instant::now();
     while world.queues.held().await > 0 {
@@ -252,7 +252,7 @@ async fn with_flapping(breaker: &str) -> f64 {
     }
     let took = began.elapsed().as_secs_f64();
     let seen = shop.seen();
-    world.ended_well(8_000, &seen).await;
+    world.ended_well(5_000, &seen).await;
     took
 }
 

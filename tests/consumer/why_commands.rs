@@ -134,7 +134,7 @@ async fn a_host_is_asked_by_its_address_and_why_adds_what_waits_to_the_records()
         shown
     };
     let shown = by_url(&["waiting"]).await;
-    let remembers = format!("{url} remembers 3 of what has failed since its start at ");
+    let remembers = format!("{url} remembers 3 of what has failed since ");
     for part in ["3 messages wait", "HTTP 503", "  2h  ", &remembers] {
         assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
     }

@@ -17,6 +17,7 @@ mod rules;
 mod sooner;
 mod spread;
 mod wake;
+mod why;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -28,18 +29,18 @@ use backstop_core::lock::lock;
 use siphasher::sip::SipHasher13;
 use tokio::time::Instant;
 
-use crate::decision::{Action, Hold};
-use crate::failure::{Failure, Milliseconds, Timestamp};
+use crate::decision::Hold;
+use crate::failure::{Milliseconds, Timestamp};
 use crate::hold;
 use crate::queue::{Description, Message, MessageEnvelope, Queue, Requests, VisibilityTimeout};
-use backstop_decider::Decider;
-use backstop_decider::{Decided, DecidedFailure, RememberedFailure};
+use backstop_decider::{DecidedFailure, Decider};
 use causes::{Cause, HELD_BACK};
 use earlier::EarlierTimes;
 use memory::{Key, Known, Limits, Memory, New};
-use packed::{Decidable, Packed};
+use packed::Packed;
 use reconsider::Versions;
 use rules::Rules;
+use why::{Past, Why};
 
 pub use due::Due;
 pub use earlier::{Earlier, EarlierTime, Taken};
@@ -85,90 +86,6 @@ impl fmt::Debug for Waiting {
             .field("queue", &self.name)
             .field("since", &self.since())
             .finish_non_exhaustive()
-    }
-}
-
-/// A failure that is remembered, and what was decided about it.
-struct Past {
-    failure: RememberedFailure,
-    delay: Milliseconds,
-    class: String,
-    policy: String,
-}
-
-/// Why a message waits, as far as the host knows.
-struct Why<'a> {
-    attempt: u32,
-    failed_at: Timestamp,
-    delay: Milliseconds,
-    code: &'a str,
-    class: String,
-    policy: &'a str,
-    decidable: Option<Decidable<'a>>,
-    /// Whether the failure is remembered, if it is not here.
-    known: Known,
-    /// Whether the message has just failed.
-    is_decided: bool,
-}
-
-impl<'a> Why<'a> {
-    /// From the decision. `None` if the message does not wait.
-    fn decided(message: &Message, failure: &'a Failure, decided: &'a Decided) -> Option<Self> {
-        let kept = failure.failed_at.since(message.kept_since);
-        let decidable = decided.payload.as_ref().map(|payload| Decidable {
-            failure,
-            kept: Milliseconds::from_duration(kept),
-            payload,
-        });
-        Some(Self {
-            attempt: failure.attempt.get(),
-            failed_at: failure.failed_at,
-            delay: match decided.decision.action {
-                Action::Retry { delay } => delay,
-                Action::DeadLetter { .. } | Action::Discard { .. } => return None,
-            },
-            code: &failure.error.code,
-            class: decided.decision.class.to_string(),
-            policy: &decided.policy,
-            decidable,
-            known: Known::TooLarge,
-            is_decided: true,
-        })
-    }
-
-    /// From what was remembered before the message was sent again.
-    fn past(past: &'a Past) -> Self {
-        let failure = &past.failure.failure;
-        Self {
-            attempt: failure.attempt.get(),
-            failed_at: failure.failed_at,
-            delay: past.delay,
-            code: &failure.error.code,
-            class: past.class.clone(),
-            policy: &past.policy,
-            decidable: Some(Decidable {
-                failure,
-                kept: past.failure.kept,
-                payload: &past.failure.payload,
-            }),
-            known: Known::Here,
-            is_decided: false,
-        }
-    }
-
-    /// From the envelope of a message that was sent again, without its failure.
-    fn carried(envelope: &'a MessageEnvelope) -> Self {
-        Self {
-            attempt: envelope.attempts,
-            failed_at: envelope.failed_at(),
-            delay: envelope.delay,
-            code: &envelope.code,
-            class: envelope.class.clone(),
-            policy: &envelope.policy,
-            decidable: None,
-            known: Known::Elsewhere,
-            is_decided: false,
-        }
     }
 }
 
