@@ -14,7 +14,7 @@ pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     write_with(path, mode, |file| file.write_all(content))
 }
 
-/// Like [`write`], with what a function writes.
+/// Like [`write()`], with what a function writes.
 pub fn write_with<T>(
     path: &Path,
     mode: u32,
@@ -25,7 +25,7 @@ pub fn write_with<T>(
     Ok(written)
 }
 
-/// Like [`write`], unless there is a file of this name: that is an [`io::ErrorKind::AlreadyExists`].
+/// Like [`write()`], unless there is a file of this name: that is an [`io::ErrorKind::AlreadyExists`].
 pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let (file, ()) = temporary(path, mode, |file| file.write_all(content))?;
     file.persist_noclobber(path)?;
