@@ -104,18 +104,7 @@ fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp)
         );
     }
     if let Some(in_flight) = sum.reach.in_flight {
-        let missing = Reach::missing([sum.reach]).unwrap_or_default();
-        let missing = match missing {
-            0 => "all of them wait or are handled here".to_owned(),
-            missing => format!(
-                "about {} of them are out of reach, {OUT_OF_REACH}",
-                count(missing)
-            ),
-        };
-        line(&format!(
-            "the queue counts about {} invisible messages: {missing}",
-            count(in_flight)
-        ));
+        line(&invisible(in_flight, Reach::missing([sum.reach])));
     }
     if sum.wakes > 0 {
         let apply = if sum.wakes == 1 {
@@ -136,6 +125,20 @@ fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp)
     for line in histogram(&sum.due) {
         println!("  {line}");
     }
+}
+
+/// What the queue itself says, and how much of it no host knows that was asked.
+fn invisible(in_flight: u64, missing: Option<u64>) -> String {
+    let known = match (in_flight, missing.unwrap_or_default()) {
+        (0, _) => return "the queue counts no invisible messages".to_owned(),
+        (_, 0) => "all of them wait or are handled here".to_owned(),
+        (_, missing) => format!(
+            "about {} of them are out of reach, {OUT_OF_REACH}",
+            count(missing)
+        ),
+    };
+    let in_flight = counted(in_flight, "invisible message");
+    format!("the queue counts about {in_flight}: {known}")
 }
 
 /// Prints a line below the name of a queue.
@@ -292,6 +295,23 @@ mod tests {
         assert_eq!(sum.groups[0].samples, ["m-3", "m-5"]);
         assert_eq!(sum.attempts, [Count { value: 1, count: 8 }]);
         assert_eq!(sum.due.counts, [5, 0, 3]);
+    }
+
+    #[test]
+    fn what_is_out_of_reach_is_said_with_the_queues_own_count() {
+        assert_eq!(
+            invisible(0, Some(0)),
+            "the queue counts no invisible messages"
+        );
+        assert_eq!(
+            invisible(1, Some(0)),
+            "the queue counts about 1 invisible message: all of them wait or are handled here"
+        );
+        let missing = invisible(900, Some(340));
+        assert!(
+            missing.contains("about 340 of them are out of reach"),
+            "{missing}"
+        );
     }
 
     #[test]
