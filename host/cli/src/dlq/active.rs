@@ -40,7 +40,7 @@ impl Active {
     pub(super) fn of_queue(
         place: &HostPlace,
         (path, config): (Option<&Path>, &Config),
-        (queue, url): (&str, Option<&str>),
+        queue: &str,
         spec: &PolicySpec,
     ) -> Result<Self> {
         let assembly = Assembly::for_check(config)?;
@@ -48,6 +48,8 @@ impl Active {
             Ok(Policy::clone(&assembly.load(spec)?.current()))
         };
         let of_source = load(spec);
+        let mut queues = config.queues.iter();
+        let url = queues.find(|it| it.name == queue).map(|it| it.url.as_str());
         let Live {
             version: live,
             hosts,

@@ -58,7 +58,7 @@ pub(super) struct Args {
     #[command(flatten)]
     queue: QueueArgs,
 
-    #[arg(long, value_name = "NAME|PATH|URL", help = policy_help("The policy", " (built first if it changed)", " [default: that of the queue in the configuration]"))]
+    #[arg(long, value_name = "NAME|PATH|URL", help = policy_help("The policy", " (built first if it changed)", " [default: the version that the queue's running hosts have active, or what its source in the configuration has]"))]
     policy: Option<String>,
 
     /// A setting of the policy, such as base=2s; may be repeated
@@ -148,12 +148,7 @@ async fn load(args: &Args, config: Option<Config>) -> Result<Classifier> {
             ));
         };
         let config = (path.as_deref(), config);
-        let queues = config.1.queues.iter();
-        let url = queues
-            .filter(|it| it.name == queue)
-            .map(|it| it.url.as_str())
-            .next();
-        let active = Active::of_queue(&place, config, (&queue, url), &decider.policy)?;
+        let active = Active::of_queue(&place, config, &queue, &decider.policy)?;
         Ok((active, decider.bounds))
     })
     .await??;

@@ -112,7 +112,7 @@ impl Wanted {
 
     async fn look(&self) -> Result<Tag, RedriveError> {
         let tags = read(|| self.queue.tags()).await?;
-        let Some(text) = tags.get(TAG) else {
+        let Some(text) = tags.get(TAG).filter(|text| !text.is_empty()) else {
             return Ok(Tag::None);
         };
         let holder = Holder::parse(text).unwrap_or_else(|| Holder {
@@ -157,7 +157,11 @@ impl Wanted {
                 );
                 false
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                // A tag that was written already would keep others away for nothing.
+                let _ = self.remove().await;
+                return Err(error);
+            }
         };
         let renewal = is_locked.then(|| {
             let (wanted, ended, stop) = (self.clone(), ended.clone(), stop.clone());

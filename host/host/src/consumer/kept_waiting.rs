@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::waiting::Waiting;
 
-/// How long a host that is killed forgets at least.
+/// How long after a write the next one follows at least. A host that is killed forgets what has failed since.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// The most bytes that are written in a second, in the long run: 56 MiB are written every 28 seconds.
