@@ -17,6 +17,7 @@ mod holding;
 mod idempotency;
 mod in_memory;
 mod kept_waiting;
+mod limit_each;
 mod maintenance;
 mod operating;
 mod outages;

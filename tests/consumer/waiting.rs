@@ -379,23 +379,24 @@ async fn what_was_held_back_comes_by_its_code_in_numbers_and_nothing_that_a_poli
         host.waiting.held_back(message, now, hidden, code, 0);
     }
     let made = || times(&world).into_keys().collect::<BTreeSet<_>>();
-    let code = |code: &str, most| std::iter::once((code.to_owned(), most)).collect();
-    let bring = async |codes, over| host.waiting.bring_back(codes, |_| over).await;
-    assert_eq!(bring(code("HeldBack a", 3), Duration::ZERO).await, 3);
+    let bring = async |code: &str, most, over| {
+        let room = |it: &str| if it == code { most } else { 0 };
+        host.waiting.bring_back(room, |_| over).await
+    };
+    let brought = bring("HeldBack a", 3, Duration::ZERO).await;
+    assert_eq!(brought.messages, 3);
+    let of_code = |code: &str| brought.codes.get(code).map(|of| (of.held, of.brought));
+    assert_eq!(of_code("HeldBack a"), Some((20, 3)));
+    assert_eq!(of_code("HeldBack b"), Some((10, 0)));
     sleep(Duration::from_secs(5)).await;
     assert_eq!(made().iter().filter(|it| **it < 20).count(), 3);
     assert_eq!(made().iter().filter(|it| (20..30).contains(*it)).count(), 0);
-    assert_eq!(bring(code("HeldBack c", 3), Duration::ZERO).await, 0);
-    assert_eq!(
-        bring(std::collections::HashMap::new(), Duration::ZERO).await,
-        0
-    );
+    for (code, most) in [("HeldBack c", 3), ("HeldBack a", 0)] {
+        assert_eq!(bring(code, most, Duration::ZERO).await.messages, 0);
+    }
     // Those of the policy wait for hours.
-    let all = usize::MAX;
-    assert_eq!(
-        bring(code("HeldBack a", all), Duration::from_secs(60)).await,
-        17
-    );
+    let all = bring("HeldBack a", usize::MAX, Duration::from_secs(60)).await;
+    assert_eq!(all.messages, 17);
     sleep(Duration::from_secs(30)).await;
     let so_far = made().iter().filter(|it| **it < 20).count();
     assert!((9..=14).contains(&so_far), "{so_far}");

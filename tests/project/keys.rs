@@ -10,7 +10,7 @@ const CONFIGURATION: &str = "host/docs/configuration.md";
 const SCHEMA: &str = "host/docs/backstop.schema.json";
 
 /// Each section of the document with a table of keys, and the tables whose keys it has.
-const SECTIONS: [(&str, &[&str]); 8] = [
+const SECTIONS: [(&str, &[&str]); 9] = [
     ("## Top level", &["", "decisions"]),
     ("## `[limits]`", &["limits"]),
     ("### `limits.compile`", &["limits.compile"]),
@@ -18,6 +18,7 @@ const SECTIONS: [(&str, &[&str]); 8] = [
     ("## `[queues.NAME]`", &["queues.NAME"]),
     ("### Idempotency", &["queues.NAME.idempotency"]),
     ("### Breaker", &["queues.NAME.breaker"]),
+    ("### Limits for each key", &["queues.NAME.limit-each"]),
     ("## `[lambda]`", &["lambda"]),
 ];
 

@@ -112,7 +112,7 @@ metrics! {
         gate_closed() -> Gauge = "backstop_gate_closed";
         /// breakers that are not closed: 0 or 1, or with keys the number of keys that are down or not at full speed yet
         breakers_open() -> Gauge = "backstop_breakers_open";
-        /// times that a message was not attempted because what is behind the worker is down
+        /// times that a message was made invisible without an attempt, because what is behind the worker is down, or its key is at a limit
         held_back() -> Counter = "backstop_held_back_total";
         /// 1 while the queue is not polled because an operator has paused it or a maintenance window is open, else 0
         paused() -> Gauge = "backstop_paused";

@@ -4,7 +4,7 @@ use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 use backstop_core::text::one_line;
 use backstop_host::admin::{HostStatus, QueueStatus};
-use backstop_host::consumer::{Pause, Serving};
+use backstop_host::consumer::{LimitedKey, Pause, Serving};
 use clap::Parser;
 
 use crate::error::Result;
@@ -64,6 +64,17 @@ fn print(host: &str, status: &QueueStatus) {
         }
         let in_flight = count(wide(serving.in_flight));
         println!("  in flight   {in_flight}; {}", limits(serving));
+        for key in serving.each.iter().flat_map(|each| &each.limited) {
+            println!(
+                "  {YELLOW}at a limit  {}{YELLOW:#}",
+                one_line(&limited(key))
+            );
+        }
+        if let Some(more) = serving.each.as_ref().map(|it| it.keys - it.limited.len())
+            && more > 0
+        {
+            println!("              and {} more keys", count(wide(more)));
+        }
     }
     for down in &status.down {
         let key = down.key.as_deref().unwrap_or("the whole queue");
@@ -92,13 +103,37 @@ fn paused(pause: &Pause, now: Timestamp) -> String {
     one_line(&text)
 }
 
-/// `at most 100 in flight, 50/s`
+/// `at most 100, and 50/s; of each /tenant at most 5, and 20/s`
 pub(super) fn limits(serving: &Serving) -> String {
-    let most = count(wide(serving.max_in_flight));
-    match &serving.rate {
-        Some(rate) => format!("at most {most}, and {}", one_line(rate)),
-        None => format!("at most {most}, at any rate"),
+    let most = most(Some(serving.max_in_flight), serving.rate.as_deref());
+    match &serving.each {
+        Some(each) => {
+            let of_each = self::most(each.max_in_flight, each.rate.as_deref());
+            format!("{most}; of each {} {of_each}", one_line(&each.by))
+        }
+        None => most,
     }
+}
+
+fn most(in_flight: Option<usize>, rate: Option<&str>) -> String {
+    let most = in_flight.map_or_else(
+        || "any number".to_owned(),
+        |most| format!("at most {}", count(wide(most))),
+    );
+    match rate {
+        Some(rate) => format!("{most}, and {}", one_line(rate)),
+        None => format!("{most}, at any rate"),
+    }
+}
+
+/// `acme: 5 in flight, 3 wait in memory, 1,200 held back`
+fn limited(key: &LimitedKey) -> String {
+    let [in_flight, waiting, held_back] =
+        [key.in_flight, key.waiting, key.held_back].map(|number| count(wide(number)));
+    format!(
+        "{}: {in_flight} in flight, {waiting} wait in memory, {held_back} held back",
+        key.key
+    )
 }
 
 fn wide(number: usize) -> u64 {

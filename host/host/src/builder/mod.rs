@@ -3,6 +3,7 @@
 mod breaker;
 mod idempotency;
 mod lambda;
+mod limit_each;
 mod queue;
 mod shared;
 
@@ -287,6 +288,7 @@ of_queue! {
     Handler: "handler.", |queue| queue.handler.get_or_insert_default();
     Idempotency: "idempotency.", |queue| queue.idempotency.get_or_insert_default();
     Breaker: "breaker.", |queue| queue.breaker.get_or_insert_default();
+    LimitEach: "limit-each.", |queue| queue.limit_each.get_or_insert_default();
 }
 
 /// The tables that all queues share.

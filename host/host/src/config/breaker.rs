@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
 use backstop_core::breaker::BreakerSettings;
-use backstop_json::pointer;
 
-use super::{ConfigError, raw, value};
+use super::{ConfigError, InCommon, raw, value};
 
 /// The longest first pause, in milliseconds.
 const FIRST_PAUSE: u32 = 4_000;
@@ -15,32 +14,9 @@ const FIRST_PAUSE: u32 = 4_000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct BreakerOptions {
     /// What is down together.
-    pub by: BreakerKey,
+    pub by: InCommon,
     /// The numbers.
     pub settings: BreakerSettings,
-}
-
-/// What is down together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BreakerKey {
-    /// The whole queue.
-    Queue,
-    /// The messages with the same text at this JSON pointer into their bodies.
-    Pointer(String),
-    /// The messages with the same text in this attribute.
-    Attribute(String),
-}
-
-impl BreakerKey {
-    fn parse(text: &str) -> Option<Self> {
-        match text.strip_prefix("attribute:") {
-            Some("") => None,
-            Some(name) => Some(Self::Attribute(name.to_owned())),
-            None if text == "queue" => Some(Self::Queue),
-            None if text.is_empty() => None,
-            None => pointer::tokens(text).map(|_| Self::Pointer(text.to_owned())),
-        }
-    }
 }
 
 impl raw::Breaker {
@@ -51,15 +27,7 @@ impl raw::Breaker {
         most: usize,
     ) -> Result<BreakerOptions, ConfigError> {
         let place = |key: &str| at(&format!("breaker.{key}"));
-        let by = BreakerKey::parse(&self.by).ok_or_else(|| {
-            value(
-                place("by"),
-                format!(
-                    "`{}` says nothing that messages have in common: expected queue, a JSON pointer such as /tenant, or an attribute such as attribute:tenant",
-                    self.by
-                ),
-            )
-        })?;
+        let by = InCommon::parse(&self.by, || place("by"))?;
         let defaults = BreakerSettings::default();
         let minimum = self.minimum.unwrap_or(defaults.minimum);
         if minimum == 0 {
@@ -91,8 +59,6 @@ impl raw::Breaker {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn what_is_no_breaker_is_rejected_with_its_place() {
         for (table, expected) in [
@@ -121,23 +87,6 @@ mod tests {
             let config = crate::config::Config::parse(&text, std::path::Path::new("x"));
             let error = backstop_core::text::chain(&config.unwrap_err());
             assert!(error.contains(expected), "{table}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_key_is_the_queue_a_pointer_or_an_attribute() {
-        for (text, expected) in [
-            ("queue", Some(BreakerKey::Queue)),
-            ("/tenant", Some(BreakerKey::Pointer("/tenant".to_owned()))),
-            (
-                "attribute:tenant",
-                Some(BreakerKey::Attribute("tenant".to_owned())),
-            ),
-            ("attribute:", None),
-            ("", None),
-            ("tenant", None),
-        ] {
-            assert_eq!(BreakerKey::parse(text), expected, "{text}");
         }
     }
 }

@@ -196,7 +196,7 @@ mod tests {
                 0
             );
         }
-        assert_eq!(at_once, 9);
+        assert_eq!(at_once, 11);
     }
 
     #[test]

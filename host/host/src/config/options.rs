@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::raw::Table;
-use super::{BreakerOptions, ConfigError, pause, raw, value};
+use super::{BreakerOptions, ConfigError, EachOptions, pause, raw, value};
 use crate::hold::HoldMode;
 use crate::maintenance::Window;
 use crate::queue::{BATCH_BYTES, VisibilityTimeout};
@@ -25,6 +25,8 @@ pub struct Options {
     pub pause: Vec<Window>,
     /// When nothing is attempted because what is behind the worker is down. Without it, everything is attempted.
     pub breaker: Option<BreakerOptions>,
+    /// Limits for the messages of each key.
+    pub limit_each: Option<EachOptions>,
     /// The bytes of the messages in flight, bodies and attributes together, at which the consumer stops to receive. Receives under way may exceed it.
     pub max_bytes_in_flight: usize,
     /// How failed messages are held until their next attempt.
@@ -50,6 +52,7 @@ impl Default for Options {
             rate: None,
             pause: Vec::new(),
             breaker: None,
+            limit_each: None,
             max_bytes_in_flight: 256 << 20,
             hold: HoldMode::Auto,
             envelope_key_file: None,
@@ -100,6 +103,11 @@ impl Options {
                 .breaker
                 .as_ref()
                 .map(|breaker| breaker.convert(at, max_in_flight))
+                .transpose()?,
+            limit_each: queue
+                .limit_each
+                .as_ref()
+                .map(|each| each.convert(at))
                 .transpose()?,
             max_bytes_in_flight: queue
                 .max_bytes_in_flight

@@ -73,6 +73,7 @@ idle-poll = "20s"
 rate = "50/m"
 pause = [{ at = "0 2 * * SUN", zone = "Europe/Berlin", for = "2h", why = "inventory" }]
 breaker = { by = "attribute:tenant", minimum = 3, after = "9s", longest-pause = "2s" }
+limit-each = { by = "/tenant", rate = "20/s", max-in-flight = 5 }
         hold = "resend"
         envelope-key-file = "keys"
         max-bytes-in-flight = "32MiB"
@@ -138,7 +139,7 @@ breaker = { by = "attribute:tenant", minimum = 3, after = "9s", longest-pause = 
             .unwrap(),
         ],
         breaker: Some(BreakerOptions {
-            by: BreakerKey::Attribute("tenant".to_owned()),
+            by: InCommon::Attribute("tenant".to_owned()),
             settings: BreakerSettings {
                 minimum: 3,
                 shortest_outage: Duration::from_secs(9),
@@ -146,6 +147,11 @@ breaker = { by = "attribute:tenant", minimum = 3, after = "9s", longest-pause = 
                 most: 7,
                 ..BreakerSettings::default()
             },
+        }),
+        limit_each: Some(EachOptions {
+            by: InCommon::Pointer("/tenant".to_owned()),
+            rate: Some("20/s".parse().unwrap()),
+            max_in_flight: Some(5),
         }),
         hold: HoldMode::Resend,
         envelope_key_file: Some("/etc/backstop/keys".into()),

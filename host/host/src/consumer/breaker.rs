@@ -2,6 +2,7 @@
 //!
 //! Every attempt enters it, and leaves it with its outcome: only failures that the policy calls transient or throttled count, and those of which it says that something is down. While the breaker of the queue is open, nothing is polled but its probes. A message whose key is down is made invisible without an attempt; `held_back` brings such messages again when a probe is due, and when the key is up again.
 
+use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Mutex, MutexGuard};
@@ -9,15 +10,14 @@ use std::time::Duration;
 
 use backstop_core::breaker::{Breakers, Outcome, Permit, Refused, State};
 use backstop_core::lock::lock;
-use backstop_core::text::{cut, one_line};
-use backstop_json::pointer;
 use metrics::{Counter, Gauge};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::field::display;
 
-use crate::config::{BreakerKey, BreakerOptions};
+use super::not_now::{HeldBack, NotNow};
+use crate::config::{BreakerOptions, InCommon};
 use crate::decision::Decision;
 use crate::failure::{Error, Milliseconds};
 use crate::queue::Message;
@@ -25,9 +25,6 @@ use crate::telemetry;
 
 /// The most keys that have a breaker at the same time.
 const MOST_KEYS: usize = 1_000;
-
-/// The most bytes of a key.
-const KEY_BYTES: usize = 128;
 
 /// The most keys that are up again and whose messages have not been brought back yet.
 const MOST_RECOVERED: usize = MOST_KEYS;
@@ -52,7 +49,7 @@ pub(crate) struct Breaker {
 }
 
 struct Of {
-    by: BreakerKey,
+    by: InCommon,
     keys: Mutex<Keys>,
 }
 
@@ -67,15 +64,6 @@ pub(super) struct Entered<'a> {
     breaker: &'a Breaker,
     key: String,
     permit: Option<Permit>,
-}
-
-/// A message that is not attempted now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HeldBack {
-    /// The key that is down. It is empty for the whole queue.
-    pub(super) key: String,
-    /// When it may be worthwhile again, at the earliest.
-    pub(super) wait: Duration,
 }
 
 /// Something that is not attempted, or not at full speed.
@@ -133,9 +121,7 @@ impl Breaker {
 
     /// Whether messages have breakers by a key.
     pub(super) fn has_keys(&self) -> bool {
-        self.of
-            .as_ref()
-            .is_some_and(|of| of.by != BreakerKey::Queue)
+        self.of.as_ref().is_some_and(|of| of.by != InCommon::Queue)
     }
 
     /// Asks for an attempt of this message.
@@ -145,7 +131,11 @@ impl Breaker {
             key,
             permit,
         };
-        let Some((of, key)) = self.of.as_ref().and_then(|of| Some((of, of.key(message)?))) else {
+        let Some((of, key)) = self
+            .of
+            .as_ref()
+            .and_then(|of| Some((of, of.by.key(message)?)))
+        else {
             return Ok(entered(String::new(), None));
         };
         let now = Instant::now().into_std();
@@ -158,7 +148,12 @@ impl Breaker {
                     Refused::Open { until } => until.saturating_duration_since(now),
                     Refused::Probing | Refused::Full { .. } => Duration::ZERO,
                 };
-                Err(HeldBack { key, wait })
+                let why = if key.is_empty() {
+                    NotNow::QueueDown
+                } else {
+                    NotNow::Down(key)
+                };
+                Err(HeldBack { why, wait })
             }
         }
     }
@@ -231,7 +226,7 @@ impl Breaker {
 
     /// Tells the pollers and the metrics of a change.
     fn notice_change(&self, of: &Of) {
-        let is_queue = of.by == BreakerKey::Queue;
+        let is_queue = of.by == InCommon::Queue;
         let keys = of.keys();
         let down = keys.breakers.iter().filter(|(_, it)| is_down(it.state()));
         let down = down.count();
@@ -253,7 +248,7 @@ impl Breaker {
 
     /// How many more messages of the queue may be attempted. `None` is any number.
     fn room(&self) -> Option<usize> {
-        let of = self.of.as_ref().filter(|it| it.by == BreakerKey::Queue)?;
+        let of = self.of.as_ref().filter(|it| it.by == InCommon::Queue)?;
         let keys = of.keys();
         let room = keys.breakers.get("")?.room(Instant::now().into_std())?;
         Some(usize::try_from(room).unwrap_or(usize::MAX))
@@ -278,9 +273,9 @@ impl Breaker {
     }
 
     /// How many messages of each key that is down, or was until now, are worth an attempt.
-    pub(super) fn wanted(&self) -> Vec<(String, usize)> {
+    pub(super) fn wanted(&self) -> HashMap<String, usize> {
         let Some(of) = self.of.as_ref().filter(|_| self.has_keys()) else {
-            return Vec::new();
+            return HashMap::new();
         };
         let now = Instant::now().into_std();
         let keys = of.keys();
@@ -325,18 +320,6 @@ impl Breaker {
 }
 
 impl Of {
-    /// The key of a message. Without one, the message is attempted.
-    fn key(&self, message: &Message) -> Option<String> {
-        let text = match &self.by {
-            BreakerKey::Queue => return Some(String::new()),
-            BreakerKey::Pointer(pointer) => pointer::shown_at(&message.body, pointer)?,
-            BreakerKey::Attribute(name) => message.attributes.get(name)?.to_text(),
-        };
-        let mut text = one_line(&text);
-        cut(&mut text, KEY_BYTES);
-        (!text.is_empty()).then_some(text)
-    }
-
     fn keys(&self) -> MutexGuard<'_, Keys> {
         lock(&self.keys)
     }

@@ -4,7 +4,7 @@ use crate::queue::ordinary_message;
 use backstop_core::backoff::Backoff;
 use backstop_core::breaker::BreakerSettings;
 
-fn breaker(by: BreakerKey) -> Breaker {
+fn breaker(by: InCommon) -> Breaker {
     let settings = BreakerSettings {
         minimum: 2,
         shortest_outage: Duration::ZERO,
@@ -54,7 +54,7 @@ fn fail_down(breaker: &Breaker, message: &Message, seconds: u32) {
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_is_down_is_polled_for_one_probe_at_a_time() {
-    let breaker = breaker(BreakerKey::Queue);
+    let breaker = breaker(InCommon::Queue);
     let message = of_tenant("a");
     assert!(breaker.is_free() && !breaker.has_keys());
     fail(&breaker, &message);
@@ -86,12 +86,12 @@ async fn a_queue_that_is_down_is_polled_for_one_probe_at_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_down_stops_no_other_and_is_reported() {
-    let breaker = breaker(BreakerKey::Pointer("/tenant".to_owned()));
+    let breaker = breaker(InCommon::Pointer("/tenant".to_owned()));
     for _ in 0..2 {
         fail(&breaker, &of_tenant("b"));
     }
     let down = breaker.enter(&of_tenant("b")).err().unwrap();
-    assert_eq!(down.key, "b");
+    assert_eq!(down.why, NotNow::Down("b".to_owned()));
     assert!(down.wait > Duration::ZERO);
     assert!(breaker.is_free() && breaker.has_keys());
     breaker.enter(&of_tenant("a")).ok().unwrap().succeeded();
@@ -110,9 +110,9 @@ async fn a_key_that_is_down_stops_no_other_and_is_reported() {
     }
     let down: Vec<_> = breaker.down().into_iter().map(|it| it.key).collect();
     assert_eq!(down, [Some("b".to_owned())]);
-    assert_eq!(breaker.wanted(), []);
+    assert_eq!(breaker.wanted(), HashMap::new());
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(breaker.wanted(), [("b".to_owned(), 1)]);
+    assert_eq!(breaker.wanted(), HashMap::from([("b".to_owned(), 1)]));
     breaker.enter(&of_tenant("b")).ok().unwrap().succeeded();
     assert_eq!(breaker.recovered(), Vec::<String>::new());
     for _ in 0..50 {
@@ -126,18 +126,19 @@ async fn a_key_that_is_down_stops_no_other_and_is_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_says_how_long_a_key_is_down_stops_its_messages_for_that_time() {
-    let breaker = breaker(BreakerKey::Pointer("/tenant".to_owned()));
+    let breaker = breaker(InCommon::Pointer("/tenant".to_owned()));
     fail_down(&breaker, &of_tenant("b"), 120);
     let down = breaker.enter(&of_tenant("b")).err().unwrap();
-    assert_eq!((&*down.key, down.wait), ("b", Duration::from_secs(120)));
+    let b = NotNow::Down("b".to_owned());
+    assert_eq!((down.why, down.wait), (b, Duration::from_secs(120)));
     breaker.enter(&of_tenant("a")).ok().unwrap().succeeded();
     // Without a key, nothing follows.
     fail_down(&breaker, &ordinary_message(), 120);
     assert!(breaker.enter(&ordinary_message()).is_ok());
     tokio::time::sleep(Duration::from_secs(119)).await;
-    assert_eq!(breaker.wanted(), []);
+    assert_eq!(breaker.wanted(), HashMap::new());
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(breaker.wanted(), [("b".to_owned(), 1)]);
+    assert_eq!(breaker.wanted(), HashMap::from([("b".to_owned(), 1)]));
     // The probe fails, and it is believed for five minutes at most.
     fail_down(&breaker, &of_tenant("b"), 86_400);
     let down = breaker.enter(&of_tenant("b")).err().unwrap();
@@ -151,20 +152,4 @@ async fn without_a_breaker_what_a_policy_says_changes_nothing() {
         fail_down(&breaker, &of_tenant("b"), 120);
         assert!(breaker.has_said_no_breaker.load(SeqCst) && breaker.is_free());
     }
-}
-
-#[test]
-fn a_key_is_one_line_of_a_bounded_length() {
-    let of = Of {
-        by: BreakerKey::Pointer("/tenant".to_owned()),
-        keys: Mutex::new(Keys {
-            breakers: Breakers::new(BreakerSettings::default(), 1),
-            recovered: Vec::new(),
-        }),
-    };
-    assert_eq!(of.key(&of_tenant("")), None);
-    let key = of.key(&of_tenant(&"é".repeat(500))).unwrap();
-    assert!((100..=KEY_BYTES + 4).contains(&key.len()), "{}", key.len());
-    let key = of.key(&of_tenant("a\\nb")).unwrap();
-    assert_eq!(key.lines().count(), 1, "{key}");
 }

@@ -1,4 +1,4 @@
-//! Messages whose key is down: made invisible without an attempt, and brought back when one of them may probe, and when the key is up again.
+//! Messages whose key is down or at a limit: made invisible without an attempt, and brought back when one of them may probe, when the key is up again, and when they have their turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,17 +6,20 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::Shared;
-use super::breaker::HeldBack;
 use super::heartbeat::Heartbeat;
+use super::not_now::{HeldBack, NotNow};
 use super::requests::hand_back;
 use crate::failure::Milliseconds;
 use crate::queue::{Message, VisibilityTimeout};
 
-/// How long a message is held back at least. It is brought back sooner if a probe is due: so few receives are spent on it.
+/// How long a message is held back at least. It is brought back sooner if a probe or its turn is due: so few receives are spent on it.
 const LEAST: Duration = Duration::from_secs(600);
 
-/// How often probes are looked for.
+/// How often probes and turns are looked for.
 const CHECK: Duration = Duration::from_millis(500);
+
+/// The shortest time after which turns are looked for again.
+const SHORTEST_CHECK: Duration = Duration::from_millis(50);
 
 /// How many messages of keys that are up again come back each second.
 const EACH_SECOND: u64 = 100;
@@ -28,13 +31,13 @@ const SHORTEST_RAMP: Duration = Duration::from_secs(5);
 pub(super) async fn hold_back(
     shared: &Arc<Shared>,
     message: &Arc<Message>,
-    HeldBack { key, wait }: HeldBack,
+    HeldBack { why, wait }: HeldBack,
     heartbeat: &Heartbeat,
 ) {
     heartbeat.release(message).await;
-    if key.is_empty() {
+    let Some(code) = why.code() else {
         return hand_back(shared, [Arc::clone(message)]).await;
-    }
+    };
     shared.history.handed_back(message);
     let longest = message.max_delay().as_duration();
     let jitter = LEAST.mul_f64(rand::random::<f64>() / 10.0);
@@ -47,33 +50,26 @@ pub(super) async fn hold_back(
     let attempts = shared.history.known_attempts(message);
     shared
         .waiting
-        .held_back(message, since, timeout, &code(&key), attempts);
+        .held_back(message, since, timeout, &code, attempts);
     shared.copies.held(message, timeout.as_duration());
 }
 
 /// Brings messages back, until the consumer stops.
 pub(super) async fn bring_back(shared: &Shared) {
-    if !shared.breaker.has_keys() {
+    let each = &shared.controls.each;
+    if !shared.breaker.has_keys() && !each.is_set() {
         return;
     }
     let bringing = async {
         loop {
-            sleep(CHECK).await;
-            if shared.gate.is_closed() || shared.controls.is_paused() {
-                continue;
+            sleep(SHORTEST_CHECK).await;
+            tokio::select! {
+                () = sleep(CHECK) => {}
+                () = each.freed() => {}
             }
-            let waiting = &shared.waiting;
-            let wanted = shared.breaker.wanted().into_iter();
-            let wanted = wanted.map(|(key, messages)| (code(&key), messages));
-            waiting
-                .bring_back(wanted.collect(), |_| Duration::ZERO)
-                .await;
-            let recovered = shared.breaker.recovered().into_iter();
-            let recovered = recovered.map(|key| (code(&key), usize::MAX));
-            let messages = waiting.bring_back(recovered.collect(), ramp).await;
-            if messages > 0 {
-                let (queue, over) = (&shared.name, Milliseconds::from_duration(ramp(messages)));
-                tracing::info!(queue, messages, %over, "messages that were held back come again");
+            if !shared.gate.is_closed() && !shared.controls.is_paused() {
+                bring_wanted(shared).await;
+                bring_recovered(shared).await;
             }
         }
     };
@@ -83,12 +79,49 @@ pub(super) async fn bring_back(shared: &Shared) {
     }
 }
 
+/// Brings back the messages that may probe, and those that have their turn.
+async fn bring_wanted(shared: &Shared) {
+    let each = &shared.controls.each;
+    let probes = shared.breaker.wanted();
+    if probes.is_empty() && !each.is_set() {
+        return;
+    }
+    let mut left = each.left();
+    let room = |code: &str| match NotNow::of_code(code) {
+        Some(NotNow::Down(key)) => probes.get(&key).copied().unwrap_or_default(),
+        Some(NotNow::Limited(key)) => each.wanted(&key, &mut left),
+        Some(NotNow::QueueDown) | None => 0,
+    };
+    let brought = shared.waiting.bring_back(room, |_| Duration::ZERO).await;
+    each.brought(
+        brought
+            .codes
+            .iter()
+            .filter_map(|(code, of)| match NotNow::of_code(code) {
+                Some(NotNow::Limited(key)) => Some((key, *of)),
+                Some(NotNow::Down(_) | NotNow::QueueDown) | None => None,
+            }),
+    );
+}
+
+/// Brings back the messages of keys that are up again.
+async fn bring_recovered(shared: &Shared) {
+    let recovered = shared.breaker.recovered();
+    if recovered.is_empty() {
+        return;
+    }
+    let room = |code: &str| match NotNow::of_code(code) {
+        Some(NotNow::Down(key)) if recovered.contains(&key) => usize::MAX,
+        Some(NotNow::Down(_) | NotNow::Limited(_) | NotNow::QueueDown) | None => 0,
+    };
+    let messages = shared.waiting.bring_back(room, ramp).await.messages;
+    if messages > 0 {
+        let (queue, over) = (&shared.name, Milliseconds::from_duration(ramp(messages)));
+        tracing::info!(queue, messages, %over, "messages that were held back come again");
+    }
+}
+
 /// The time over which so many messages come back.
 fn ramp(messages: u64) -> Duration {
     Duration::from_secs(messages / EACH_SECOND).max(SHORTEST_RAMP)
-}
-
-/// What `backstop waiting` shows as the cause.
-fn code(key: &str) -> String {
-    format!("HeldBack {key}")
 }

@@ -9,6 +9,7 @@ use tracing::Instrument;
 
 use super::attempt::{self, Outcome};
 use super::breaker::Entered;
+use super::controls::{Entry, Turn};
 use super::heartbeat::Heartbeat;
 use super::requests::{self, hand_back};
 use super::{Shared, apply, held_back};
@@ -135,8 +136,26 @@ async fn receive_first(
         tracing::info!("another copy of the message made this attempt already");
         shared.stats.duplicates.add(1);
     }
+    let each = &shared.controls.each;
+    let turn = if each.is_set() {
+        Box::pin(each.enter(message, shared.interrupted())).await
+    } else {
+        Entry::Begins(None)
+    };
+    let turn = match turn {
+        Entry::Begins(turn) => turn,
+        Entry::HeldBack(held_back) => {
+            Box::pin(held_back::hold_back(shared, message, held_back, heartbeat)).await;
+            return false;
+        }
+        Entry::Interrupted => {
+            heartbeat.release(message).await;
+            Box::pin(hand_back(shared, [Arc::clone(message)])).await;
+            return false;
+        }
+    };
     match shared.breaker.enter(message) {
-        Ok(entered) => handle(shared, message, heartbeat, entered).await,
+        Ok(entered) => handle(shared, message, heartbeat, (entered, turn)).await,
         Err(down) => {
             Box::pin(held_back::hold_back(shared, message, down, heartbeat)).await;
             false
@@ -151,7 +170,7 @@ async fn handle(
     shared: &Arc<Shared>,
     message: &Arc<Message>,
     heartbeat: &Heartbeat,
-    entered: Entered<'_>,
+    (entered, turn): (Entered<'_>, Option<Turn>),
 ) -> bool {
     let attempt = attempt::run(shared, message);
     let outcome = if shared.gate.is_open() {
@@ -159,6 +178,8 @@ async fn handle(
     } else {
         Box::pin(shared.gate.watch(attempt)).await
     };
+    // Another attempt of its key may begin while this one is settled.
+    drop(turn);
     if let Outcome::Unavailable(error) = &outcome {
         shared.gate.close(error, &shared.handler);
     }

@@ -1,6 +1,6 @@
 //! The standalone consumer of one queue.
 //!
-//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` has it [settled](backstop_settle::Settler). `held` sends refused dead letters again, and `requests` makes the last requests about a message. `heartbeat` keeps messages invisible meanwhile, and `gate` stops all of it while the worker is unavailable, `controls` while an operator wants it. The `breaker` says whether an attempt is worthwhile, and `held_back` keeps what is not.
+//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` has it [settled](backstop_settle::Settler). `held` sends refused dead letters again, and `requests` makes the last requests about a message. `heartbeat` keeps messages invisible meanwhile, and `gate` stops all of it while the worker is unavailable, `controls` while an operator wants it. The `breaker` says whether an attempt is worthwhile, `controls::each` whether its key has a turn, and `held_back` keeps what is `not_now`.
 
 mod apply;
 mod attempt;
@@ -16,6 +16,7 @@ mod held_back;
 mod history;
 mod kept_waiting;
 mod lane;
+mod not_now;
 mod polling;
 mod receive;
 mod recent;
@@ -55,7 +56,7 @@ pub(crate) use breaker::Breaker;
 pub use breaker::Down;
 pub(crate) use budget::Budget;
 pub(crate) use controls::{Controls, KeptPause, NewLimits};
-pub use controls::{Pause, Serving};
+pub use controls::{EachServing, LimitedKey, Pause, Serving};
 pub(crate) use polling::Polling;
 pub(crate) use startup::{Checked, fault, grace_warning};
 pub use startup::{Fault, Faults, Ready, Warning, check};
@@ -63,6 +64,9 @@ pub use stats::{Stats, Summary};
 
 /// How long a shutdown waits after the grace period until unfinished messages are returned to the queue. With the default grace period that is 29 s in total: containers are killed after 30 s.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// How often a message that waits for its turn looks whether it may still begin.
+const INTERRUPTION_CHECK: Duration = Duration::from_millis(250);
 
 /// The consumer of one queue, checked and ready to run.
 pub struct Consumer {
@@ -113,6 +117,18 @@ struct Shared {
     received_all: CancellationToken,
     /// Attempts under way are interrupted.
     abort: CancellationToken,
+}
+
+impl Shared {
+    /// Returns when no attempt may begin any more.
+    async fn interrupted(&self) {
+        while !self.gate.is_closed() && !self.controls.is_paused() {
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = sleep(INTERRUPTION_CHECK) => {}
+            }
+        }
+    }
 }
 
 impl Consumer {

@@ -49,7 +49,7 @@ pub use kept::TakenOver;
 pub use reach::Reach;
 pub use reconsider::{Reconsider, Reconsidered, Today};
 pub use report::{Count, Group, MessageReport, QueueReport};
-pub use wake::{Refusal, Wake, Woken};
+pub use wake::{BroughtBack, OfCode, Refusal, Wake, Woken};
 
 /// What is remembered of one queue: as many messages as SQS holds invisible, and so many bytes that the whole process of a host with one queue takes about 100 MiB.
 const LIMITS: Limits = Limits {

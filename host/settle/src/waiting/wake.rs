@@ -87,6 +87,24 @@ pub struct Refusal {
     pub error: String,
 }
 
+/// The messages that are held back, and those that were brought back now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BroughtBack {
+    /// Those that were brought back.
+    pub messages: u64,
+    /// By their codes.
+    pub codes: HashMap<String, OfCode>,
+}
+
+/// The messages with one code that are held back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OfCode {
+    /// Those that were held back.
+    pub held: usize,
+    /// Those of them that are brought back.
+    pub brought: usize,
+}
+
 /// How one message fared.
 pub(super) enum Hurried {
     Done { ends: i64 },
@@ -110,39 +128,54 @@ impl Waiting {
         woken
     }
 
-    /// Brings messages back that were [held back](Waiting::held_back): of each code at most so many, spread over the time that `over` says for their number. Returns their number.
+    /// Brings messages back that were [held back](Waiting::held_back): of each code at most as many as it has `room` for, those that were held back first. They are spread over the time that `over` says for their number.
     pub async fn bring_back(
         &self,
-        mut codes: HashMap<String, usize>,
+        mut room: impl FnMut(&str) -> usize,
         over: impl FnOnce(u64) -> Duration,
-    ) -> u64 {
-        if codes.is_empty() {
-            return 0;
-        }
+    ) -> BroughtBack {
         let now = self.now();
         let mut found = Vec::new();
+        let mut codes = HashMap::new();
         {
             let mut memory = self.memory();
             memory.expire(now, usize::MAX);
             for (place, slot) in memory.iter() {
                 let cause = memory.cause(slot);
-                if is_held_back(&cause)
-                    && let Some(left) = codes.get_mut(cause.code)
-                    && *left > 0
-                {
-                    *left -= 1;
-                    found.push((place, slot.ends));
+                if !is_held_back(&cause) {
+                    continue;
+                }
+                if !codes.contains_key(cause.code) {
+                    codes.insert(cause.code.to_owned(), (room(cause.code), OfCode::default()));
+                }
+                if let Some((room, of)) = codes.get_mut(cause.code) {
+                    of.held += 1;
+                    if *room > 0 {
+                        found.push((place, slot.ends, cause.code.to_owned()));
+                    }
                 }
             }
         }
+        found.sort_by_key(|(_, ends, _)| *ends);
+        found.retain(|(_, _, code)| {
+            codes.get_mut(code).is_some_and(|(room, of)| {
+                let is_brought = of.brought < *room;
+                of.brought += usize::from(is_brought);
+                is_brought
+            })
+        });
         let over = over(u64::try_from(found.len()).unwrap_or(u64::MAX));
-        let times = spread(found.iter().map(|(_, ends)| *ends), now, over);
+        let times = spread(found.iter().map(|(_, ends, _)| *ends), now, over);
         let sooner = found.iter().zip(times);
-        let sooner = sooner.filter(|((_, ends), time)| is_sooner(*ends, *time, now));
-        let changes = sooner.map(|((place, _), time)| (*place, time)).collect();
+        let sooner = sooner.filter(|((_, ends, _), time)| is_sooner(*ends, *time, now));
+        let changes = sooner.map(|((place, ..), time)| (*place, time)).collect();
         let mut woken = Woken::default();
         self.hurry(changes, &mut woken).await;
-        woken.woken
+        let codes = codes.into_iter().map(|(code, (_, of))| (code, of));
+        BroughtBack {
+            messages: woken.woken,
+            codes: codes.collect(),
+        }
     }
 
     fn plan(&self, wake: &Wake) -> (Changes, Woken) {

@@ -49,6 +49,19 @@ struct SetBody {
     rate: Option<String>,
     #[serde(default)]
     max_in_flight: Option<usize>,
+    /// That of each key: `5/s`, or `none`.
+    #[serde(default)]
+    each_rate: Option<String>,
+    #[serde(default)]
+    each_max_in_flight: Option<NumberOrNone>,
+}
+
+/// A number, or `none`.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum NumberOrNone {
+    Number(usize),
+    Text(String),
 }
 
 /// The end of a pause.
@@ -97,39 +110,64 @@ pub(super) async fn resume(host: Arc<Interface>, call: Call) -> Result<Answer, R
 pub(super) async fn set(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     let body: SetBody = call.json()?;
     let limits = NewLimits {
-        rate: body.rate.as_deref().map(rate).transpose()?,
-        max_in_flight: body.max_in_flight.map(in_flight).transpose()?,
+        rate: rate("rate", body.rate.as_deref())?,
+        max_in_flight: body
+            .max_in_flight
+            .map(|number| in_flight("max-in-flight", number))
+            .transpose()?,
+        each_rate: rate("each-rate", body.each_rate.as_deref())?,
+        each_max_in_flight: body
+            .each_max_in_flight
+            .map(|given| match given {
+                NumberOrNone::Number(number) => in_flight("each-max-in-flight", number).map(Some),
+                NumberOrNone::Text(text) if text == "none" => Ok(None),
+                NumberOrNone::Text(_) => Err(Refused::invalid(
+                    "expected `each-max-in-flight` to be 1 to 100000, or none for no limit",
+                )),
+            })
+            .transpose()?,
     };
     if limits == NewLimits::default() {
-        let text = "expected `rate` or `max-in-flight`: without one, nothing is to be changed";
+        let text = "expected `rate`, `max-in-flight`, `each-rate` or `each-max-in-flight`: without one, nothing is to be changed";
         return Err(Refused::invalid(text));
     }
     let (found, polling) = (
         controls(&host, &body.queue)?,
         &host.queue(&body.queue)?.polling,
     );
+    if (limits.each_rate.is_some() || limits.each_max_in_flight.is_some()) && !found.has_keys() {
+        let text = format!(
+            "the messages of `{}` have no keys: expected a queue whose configuration has `limit-each`, which says what the messages of a key have in common",
+            body.queue
+        );
+        return Err(Refused::invalid(text));
+    }
     found.set(limits, &call.caller.to_string());
     let serving = found.serving(polling.problem());
     answer(body.queue, false, serving, "changed".to_owned())
 }
 
-fn rate(text: &str) -> Result<Option<Rate>, Refused> {
-    match text {
-        "none" => Ok(None),
-        text => text
-            .parse()
-            .map(Some)
-            .map_err(|error| Refused::invalid(format!("`rate`: {error}, or none for no limit"))),
+/// A rate, or `none`; `None` if it stays.
+fn rate(name: &str, given: Option<&str>) -> Result<Option<Option<Rate>>, Refused> {
+    match given {
+        None => Ok(None),
+        Some("none") => Ok(Some(None)),
+        Some(text) => match text.parse() {
+            Ok(rate) => Ok(Some(Some(rate))),
+            Err(error) => Err(Refused::invalid(format!(
+                "`{name}`: {error}, or none for no limit"
+            ))),
+        },
     }
 }
 
-fn in_flight(number: usize) -> Result<usize, Refused> {
+fn in_flight(name: &str, number: usize) -> Result<usize, Refused> {
     if (1..=100_000).contains(&number) {
         Ok(number)
     } else {
-        Err(Refused::invalid(
-            "expected `max-in-flight` to be 1 to 100000",
-        ))
+        Err(Refused::invalid(format!(
+            "expected `{name}` to be 1 to 100000"
+        )))
     }
 }
 

@@ -15,6 +15,8 @@ pub enum AtOnce {
     Grace,
     /// The numbers of the breaker.
     Breaker,
+    /// The limits for each key.
+    LimitEach,
     /// What commands read: a host has no use for it.
     Commands,
 }

@@ -64,6 +64,7 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
         raw::Handler::KEYS,
         raw::Idempotency::KEYS,
         raw::Breaker::KEYS,
+        raw::LimitEach::KEYS,
         raw::Policies::KEYS,
         raw::Rollback::KEYS,
         raw::Config::KEYS,

@@ -139,6 +139,12 @@ table! {
         method: "maintenance_window",
     }
 
+    /// Limits for the messages of each key.
+    limit_each: Option<LimitEach> {
+        row: "limits for the messages of each key, such as each tenant, [below](#limits-for-each-key)",
+        shown: "none",
+    }
+
     /// The bytes of messages in flight at which no more are received.
     max_bytes_in_flight: Option<Bytes> = "256MiB" => max_bytes_in_flight(Bytes) {
         row: "their bodies and attributes together",

@@ -14,11 +14,21 @@ pub(crate) struct NewLimits {
     /// The rate, or that there is none.
     pub(crate) rate: Option<Option<Rate>>,
     pub(crate) max_in_flight: Option<usize>,
+    /// The rate of each key, or that there is none.
+    pub(crate) each_rate: Option<Option<Rate>>,
+    /// The most attempts of each key at once, or that any number may be made.
+    pub(crate) each_max_in_flight: Option<Option<usize>>,
 }
 
 impl Controls {
+    /// Whether there are limits for each key, which can be changed.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.each.is_set()
+    }
+
     /// Changes the limits until the host ends.
     pub(crate) fn set(&self, limits: NewLimits, by: &str) {
+        self.set_each(&limits, by);
         if let Some(most) = limits.max_in_flight {
             self.budget.set_most(most);
             tracing::info!(
@@ -36,6 +46,24 @@ impl Controls {
         } else {
             self.changed.send_replace(());
         }
+    }
+
+    fn set_each(&self, new: &NewLimits, by: &str) {
+        if new.each_rate.is_none() && new.each_max_in_flight.is_none() {
+            return;
+        }
+        let now = self.each.set(|limits| {
+            limits.rate = new.each_rate.unwrap_or(limits.rate);
+            limits.max_in_flight = new.each_max_in_flight.unwrap_or(limits.max_in_flight);
+        });
+        let none = || "none".to_owned();
+        tracing::info!(
+            queue = self.queue,
+            by,
+            "each-rate" = now.rate.map_or_else(none, |rate| rate.to_string()),
+            "each-max-in-flight" = now.max_in_flight.map_or_else(none, |most| most.to_string()),
+            "a limit was changed"
+        );
     }
 
     /// How long the poll of an idle queue waits for a message.

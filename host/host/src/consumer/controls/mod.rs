@@ -2,6 +2,7 @@
 //!
 //! A paused queue is not polled, and messages that were received already are returned without an attempt; attempts under way end as usual. After a pause, the messages in flight may grow over a time. A rate limits how many messages are received.
 
+mod each;
 mod kept_pause;
 mod limits;
 mod maintenance;
@@ -24,11 +25,13 @@ use crate::failure::Milliseconds;
 use crate::maintenance::{Open, Windows};
 use crate::telemetry;
 use backstop_core::clock;
+use each::Each;
 use pace::Pace;
 
+pub(super) use each::{Entry, Turn};
 pub(crate) use kept_pause::KeptPause;
 pub(crate) use limits::NewLimits;
-pub use serving::{Pause, Serving};
+pub use serving::{EachServing, LimitedKey, Pause, Serving};
 
 /// How often the messages in flight are counted again while they grow: nobody tells of the end of one.
 const CHECK: Duration = Duration::from_millis(50);
@@ -37,6 +40,8 @@ const CHECK: Duration = Duration::from_millis(50);
 pub(crate) struct Controls {
     queue: String,
     pub(super) budget: Arc<Budget>,
+    /// The limits for each key.
+    pub(super) each: Arc<Each>,
     state: Mutex<State>,
     /// The state has changed.
     changed: watch::Sender<()>,
@@ -106,6 +111,7 @@ impl Controls {
         };
         Arc::new(Self {
             queue: queue.to_owned(),
+            each: Each::new(queue, &budget, options.limit_each.as_ref()),
             budget,
             is_free: AtomicBool::new(state.is_free()),
             state: Mutex::new(state),
@@ -207,6 +213,7 @@ impl Controls {
             in_flight: self.budget.in_hand(),
             max_in_flight: self.budget.most(),
             rate: state.pace.as_ref().map(|pace| pace.rate().to_string()),
+            each: self.each.serving(),
             not_polled: problem.filter(|_| paused.is_none()),
             paused,
         }

@@ -32,8 +32,7 @@ impl Pace {
 
     /// How many messages may be received now or, if it is worth waiting, how long to wait: a poll for a few messages costs as much as one for ten.
     pub(super) fn ready(&mut self, now: Instant) -> Result<usize, Duration> {
-        let earliest = now.checked_sub(self.saved()).unwrap_or(now);
-        self.paid = self.paid.max(earliest);
+        self.save(now);
         let (tokens, worthwhile) = (self.tokens(now), self.most().min(BATCH_ENTRIES));
         if tokens >= worthwhile {
             return Ok(tokens);
@@ -41,6 +40,24 @@ impl Pace {
         let missing = u32::try_from(worthwhile).unwrap_or(u32::MAX);
         let enough = self.paid + self.interval().saturating_mul(missing);
         Err(enough.saturating_duration_since(now))
+    }
+
+    /// Takes the next token. Returns when it is there.
+    pub(super) fn reserve(&mut self, now: Instant) -> Instant {
+        self.save(now);
+        self.took(1);
+        self.paid.max(now)
+    }
+
+    /// Whether as much is saved up as can be.
+    pub(super) fn is_full(&self, now: Instant) -> bool {
+        self.tokens(now) >= self.most()
+    }
+
+    /// Time that is further back than what is saved up is lost.
+    fn save(&mut self, now: Instant) {
+        let earliest = now.checked_sub(self.saved()).unwrap_or(now);
+        self.paid = self.paid.max(earliest);
     }
 
     pub(super) fn took(&mut self, messages: usize) {
@@ -52,10 +69,13 @@ impl Pace {
         self.paid = self.paid.checked_sub(time).unwrap_or(self.paid);
     }
 
-    fn tokens(&self, now: Instant) -> usize {
+    /// How many messages are paid for: those that are saved up, at most.
+    pub(super) fn tokens(&self, now: Instant) -> usize {
         let unpaid = now.saturating_duration_since(self.paid);
         let tokens = unpaid.as_nanos() / self.interval().as_nanos().max(1);
-        usize::try_from(tokens).unwrap_or(usize::MAX)
+        usize::try_from(tokens)
+            .unwrap_or(usize::MAX)
+            .min(self.most())
     }
 
     /// The most tokens: those of [`SAVED`], and at least one.

@@ -20,6 +20,38 @@ pub struct Pause {
     pub by: String,
 }
 
+/// The limits for each key of a queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct EachServing {
+    /// What the messages of a key have in common.
+    pub by: String,
+    /// The most attempts of a key that begin in a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<String>,
+    /// The most attempts of a key at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_in_flight: Option<usize>,
+    /// The number of keys that are at a limit.
+    pub keys: usize,
+    /// Those with the most messages that wait: 20 at most.
+    pub limited: Vec<LimitedKey>,
+}
+
+/// A key that is at a limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LimitedKey {
+    /// The key.
+    pub key: String,
+    /// Its attempts under way.
+    pub in_flight: usize,
+    /// Its messages that wait in memory.
+    pub waiting: usize,
+    /// Its messages that are held back.
+    pub held_back: usize,
+}
+
 /// How a queue is served now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -31,6 +63,9 @@ pub struct Serving {
     /// The most messages that are received in a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
+    /// The limits for each key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub each: Option<EachServing>,
     /// The pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Pause>,

@@ -94,6 +94,7 @@ async fn a_rate_is_set_changed_and_removed() {
     let limits = NewLimits {
         rate: Some(None),
         max_in_flight: Some(7),
+        ..NewLimits::default()
     };
     controls.set(limits, "anna");
     assert!(controls.is_free());

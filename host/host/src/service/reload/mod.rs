@@ -146,6 +146,17 @@ impl Served {
                     tracing::warn!(queue, "{warning}");
                 }
             }
+            AtOnce::LimitEach => {
+                let Some(each) = &options.limit_each else {
+                    return;
+                };
+                let limits = NewLimits {
+                    each_rate: Some(each.rate),
+                    each_max_in_flight: Some(each.max_in_flight),
+                    ..limits
+                };
+                self.controls.set(limits, CONFIGURATION);
+            }
             AtOnce::Breaker => self.breaker.set(options.breaker.as_ref()),
             AtOnce::Commands => {}
         }

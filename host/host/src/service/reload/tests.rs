@@ -120,6 +120,7 @@ async fn what_an_operator_has_set_stays_until_its_key_changes() {
     let limits = NewLimits {
         rate: Some(Some("5/s".parse().unwrap())),
         max_in_flight: Some(3),
+        ..NewLimits::default()
     };
     reload.orders().set(limits, "anna");
     let reloaded = reload.take_over(with("rate = \"50/s\"\nmax-in-flight = 9"));
@@ -163,6 +164,34 @@ async fn the_numbers_of_a_breaker_change_and_the_breaker_itself_needs_a_restart(
     let reloaded = reload.take_over(file.read(ORDERS));
     assert_eq!(reloaded.changed, <[&str; 0]>::default());
     assert_eq!(reloaded.need_restart, ["queues.orders.breaker"]);
+}
+
+#[tokio::test]
+async fn the_limits_for_each_key_change_and_the_key_itself_needs_a_restart() {
+    let file = File::new();
+    let with = |text: &str| file.read(&format!("{ORDERS}limit-each = {{ by = {text} }}"));
+    let mut reload = started(&with("\"/tenant\", rate = \"5/s\""));
+    let reloaded = reload.take_over(with("\"/tenant\", rate = \"9/s\", max-in-flight = 3"));
+    assert_eq!(
+        reloaded.changed,
+        [
+            "queues.orders.limit-each.rate: 5/s -> 9/s",
+            "queues.orders.limit-each.max-in-flight: none -> 3"
+        ]
+    );
+    let each = reload.orders().serving(None).each.unwrap();
+    assert_eq!(
+        (each.rate.as_deref(), each.max_in_flight),
+        (Some("9/s"), Some(3))
+    );
+    let reloaded = reload.take_over(with("\"/account\", max-in-flight = 3"));
+    assert_eq!(
+        reloaded.changed,
+        ["queues.orders.limit-each.rate: 9/s -> none"]
+    );
+    assert_eq!(reloaded.need_restart, ["queues.orders.limit-each.by"]);
+    let each = reload.orders().serving(None).each.unwrap();
+    assert_eq!((&*each.by, each.rate), ("/tenant", None));
 }
 
 #[tokio::test]
