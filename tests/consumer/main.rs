@@ -20,6 +20,7 @@ mod kept_waiting;
 mod limit_each;
 mod maintenance;
 mod operating;
+mod operating_document;
 mod outages;
 mod polling;
 mod queue;

@@ -20,7 +20,7 @@ async fn the_commands_about_redrives_run() {
     night.provider.store(WELL, Ordering::SeqCst);
     let page = document("host/docs/redrive.md");
     let blocks = blocks(&page, "sh");
-    assert_eq!(blocks.len(), 1);
+    assert_eq!(blocks.len(), 2);
     let shown = night
         .run(&blocks[0].replace("--watch-for 5m", "--watch-for 2s"))
         .await;
@@ -35,6 +35,31 @@ async fn the_commands_about_redrives_run() {
     }
     eventually("all are done", async || queues.held().await == 0).await;
     assert_eq!(queues.dead().await, 0);
+
+    // A run in the bucket, which the page goes on with.
+    let endpoint = &queues.endpoint;
+    let sdk = aws_sdk_s3::config::Builder::from(&config(endpoint).await)
+        .force_path_style(true)
+        .build();
+    let s3 = aws_sdk_s3::Client::from_conf(sdk);
+    s3.create_bucket()
+        .bucket("operations")
+        .send()
+        .await
+        .unwrap();
+    let of_bucket = format!("export AWS_ENDPOINT_URL={endpoint}\n{}", blocks[1]);
+    let (variables, _) = of_bucket.split_once("backstop dlq runs").unwrap();
+    let started = night
+        .run(&format!(
+            "{variables}backstop dlq redrive orders --wait 0s --json"
+        ))
+        .await;
+    let started: serde_json::Value = serde_json::from_str(&started).unwrap();
+    let run = started["run"].as_str().unwrap();
+    let shown = night
+        .run(&of_bucket.replace("20261122-031500-7f3a", run))
+        .await;
+    assert!(shown.contains("done: 0 of 0 moved"), "{shown}");
     night.host.stop().await;
 }
 

@@ -15,6 +15,7 @@ mod redrive_lock;
 mod redrive_order;
 mod redrive_others;
 mod redrive_resumed;
+mod redrive_shared;
 mod redrive_sources;
 mod redrive_targets;
 mod restore;

@@ -13,6 +13,7 @@ use backstop_queue::{
     BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
     ReceiptHandle, VisibilityTimeout,
 };
+use futures_util::FutureExt;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
@@ -152,10 +153,11 @@ impl World {
             visibility: 60,
             most: 10_000,
         };
+        let runs = Runs::at(self.folder.path());
         let setup = Setup {
             queue: Arc::clone(&self.letters) as _,
             connections: Arc::clone(&self.connections),
-            folder: Runs::at(self.folder.path()).create(&plan).unwrap(),
+            folder: runs.create(&plan).now_or_never().unwrap().unwrap(),
             filters: Filters::default(),
             interval: None,
             editor: None,

@@ -15,6 +15,7 @@ mod restore;
 pub(super) mod runs;
 mod s3;
 mod show;
+mod stop;
 mod triage;
 
 use clap::Parser;
@@ -36,6 +37,9 @@ The usual way, for the queue `orders` of backstop.toml:
   These back to where they come from, in steps that stop if they fail again:
     backstop dlq redrive orders --ids ids.jsonl --ramp 10,100,all --stop-at 5%
 
+  They fail again: stop the run, whoever has started it:
+    backstop dlq stop orders
+
   What can't succeed any more, out of the queue and into a file:
     backstop dlq archive orders --class permanent --to invalid.jsonl
 
@@ -56,6 +60,7 @@ commands! {
     Show = asynchronous show;
     Triage = asynchronous triage;
     Redrive = asynchronous redrive;
+    Stop = asynchronous stop;
     Runs = asynchronous runs;
     Archive = asynchronous archive;
     Restore = asynchronous restore;

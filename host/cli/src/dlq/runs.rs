@@ -8,6 +8,7 @@ use backstop_dead_letters::redrive::{self, Ledger, Plan, RunFolder, Runs, Setup}
 use backstop_queue::Connections;
 use clap::Parser;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 
 use super::reading::STOPPING;
 use super::redrive::report;
@@ -24,6 +25,9 @@ const EXAMPLES: &str = "\
 Examples:
   All runs of this user, the latest first:
     backstop dlq runs
+
+  All runs of all who share the bucket:
+    backstop dlq runs --state s3://operations/redrives
 
   One run: its plan, its counts, what was refused and why, and which letters failed again:
     backstop dlq runs 20261122-031500-7f3a
@@ -54,27 +58,29 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {
-    let runs = args.state.runs()?;
+    let runs = args.state.runs(args.run.as_deref()).await?;
     match &args.run {
-        None => list(&runs, args.json),
+        None => list(&runs, args.json).await,
         Some(run) => {
             let folder = state::find(&runs, run)?;
             if args.check {
                 check(&folder).await?;
             }
-            detail(&folder, args.json)
+            detail(&folder, args.json).await
         }
     }
 }
 
-/// Shows a run of this user, if there is one with this id.
+/// Shows a run, if there is one with this id where runs are kept by default. Blocks.
 pub(crate) fn show(run: &str, is_json: bool) -> Result<bool> {
-    let runs = StateArgs::default().runs();
-    let found = runs.ok().and_then(|runs| runs.find(run).ok());
-    match found {
-        Some(folder) => detail(&folder, is_json).map(|()| true),
-        None => Ok(false),
-    }
+    let shown = async {
+        let runs = StateArgs::default().runs(Some(run)).await;
+        match runs.ok().and_then(|runs| runs.find(run).ok()) {
+            Some(folder) => detail(&folder, is_json).await.map(|()| true),
+            None => Ok(false),
+        }
+    };
+    Handle::current().block_on(shown)
 }
 
 /// Looks for letters that came back.
@@ -104,19 +110,32 @@ async fn check(folder: &RunFolder) -> Result<()> {
     }
 }
 
-/// What has become of a run.
-fn outcome(folder: &RunFolder, ledger: &Ledger) -> &'static str {
-    match ledger.ended() {
-        Some(ended) => report::outcome(ended.outcome),
-        None if folder.is_active() => "running",
-        None => "killed",
+/// What has become of a run. On which machine a shared one runs, its queue says.
+async fn outcome(folder: &RunFolder, plan: &Plan, ledger: &Ledger) -> String {
+    if let Some(ended) = ledger.ended() {
+        return report::outcome(ended.outcome).to_owned();
+    }
+    if folder.is_active() {
+        return "running".to_owned();
+    }
+    if !folder.is_shared() {
+        return "killed".to_owned();
+    }
+    let connections = Connections::new(plan.endpoint_url.clone());
+    let queue = connections.by_url(&plan.queue).await;
+    match redrive::holder(&*queue).await {
+        Ok(Some(holder)) if holder.run == plan.run && holder.until > queue.now() => {
+            "running".to_owned()
+        }
+        Ok(_) => "killed".to_owned(),
+        Err(_) => "running or killed".to_owned(),
     }
 }
 
-fn list(runs: &Runs, is_json: bool) -> Result<()> {
+async fn list(runs: &Runs, is_json: bool) -> Result<()> {
     let ids = runs.ids()?;
     if ids.is_empty() && !is_json {
-        println!("no runs in {}", runs.folder().display());
+        println!("no runs in {}", one_line(&runs.place()));
     }
     for id in ids {
         let folder = runs.find(&id)?;
@@ -128,8 +147,9 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
                 continue;
             }
         };
+        let outcome = outcome(&folder, &plan, &ledger).await;
         if is_json {
-            println!("{}", as_json(&folder, &plan, &ledger));
+            println!("{}", as_json(&outcome, &plan, &ledger));
             continue;
         }
         let counts = ledger.counts();
@@ -138,7 +158,7 @@ fn list(runs: &Runs, is_json: bool) -> Result<()> {
         let mut text = format!(
             "{id}  {:>8}  {}: {}{letters} moved",
             ago(plan.started, clock::now()),
-            outcome(&folder, &ledger),
+            outcome,
             counts.moved
         );
         for (count, what) in [
@@ -170,8 +190,9 @@ fn unreadable(id: &str, why: &str, is_json: bool) {
     }
 }
 
-fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
+async fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
     let (plan, ledger) = (folder.plan()?, folder.ledger()?);
+    let outcome = outcome(folder, &plan, &ledger).await;
     if is_json {
         let refused = ledger.refused().into_iter();
         let refused = refused.map(|(id, why)| json!({"id": id, "reason": why}));
@@ -184,10 +205,10 @@ fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
             "uncertain-ids": ledger.uncertain(),
             "damaged-lines": ledger.damaged(),
         });
-        println!("{}", joined(as_json(folder, &plan, &ledger), details));
+        println!("{}", joined(as_json(&outcome, &plan, &ledger), details));
         return Ok(());
     }
-    println!("run {}: {}", plan.run, outcome(folder, &ledger));
+    println!("run {}: {outcome}", plan.run);
     if let Some(text) = ledger.ended().and_then(|ended| ended.text.as_ref()) {
         println!("  {}", one_line(text));
     }
@@ -202,7 +223,7 @@ fn detail(folder: &RunFolder, is_json: bool) -> Result<()> {
         ("to", plan.to.iter().map(ToString::to_string).collect()),
         ("steps", plan.ramp.to_string()),
         ("rate", plan.rate.clone().unwrap_or_default()),
-        ("files", folder.path().display().to_string()),
+        ("files", folder.place()),
     ];
     for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
         println!("  {name}: {}", short(value, 500));
@@ -249,7 +270,7 @@ fn ids(what: &str, lines: &[String]) {
     }
 }
 
-fn as_json(folder: &RunFolder, plan: &Plan, ledger: &Ledger) -> Value {
+fn as_json(outcome: &str, plan: &Plan, ledger: &Ledger) -> Value {
     let ended = ledger.ended();
     let run = json!({
         "version": 1,
@@ -258,7 +279,7 @@ fn as_json(folder: &RunFolder, plan: &Plan, ledger: &Ledger) -> Value {
         "started": plan.started,
         "who": plan.who,
         "why": plan.why,
-        "outcome": outcome(folder, ledger),
+        "outcome": outcome,
         "reason": ended.and_then(|it| it.text.clone()),
         "ended": ended.map(|it| it.at),
         "missing": ended.and_then(|it| it.missing),

@@ -54,7 +54,8 @@ pub(super) async fn fix_set(
         journal.add(&[Entry::Ended(ended)]).await?;
         return Err(error);
     }
-    setup.folder.write_letters(&found.members, &found.others)?;
+    let folder = &setup.folder;
+    folder.write_letters(&found.members, &found.others).await?;
     let count = |ids: usize| u64::try_from(ids).unwrap_or(u64::MAX);
     let surveyed = Entry::Surveyed {
         at: setup.queue.now(),

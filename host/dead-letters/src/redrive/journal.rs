@@ -6,13 +6,15 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use backstop_core::failure::Timestamp;
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::RedriveError;
+use super::shared::SharedRun;
 use crate::json_lines;
 
 /// The longest line that is read, in bytes.
@@ -183,8 +185,8 @@ struct Line {
 }
 
 impl Journal {
-    /// Opens a journal to add to it.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    /// Opens a journal to add to it. It is a copy if the run is `shared`.
+    pub(super) fn open(path: &Path, shared: Option<Arc<SharedRun>>) -> io::Result<Self> {
         let mut file = File::options()
             .create(true)
             .read(true)
@@ -194,10 +196,14 @@ impl Journal {
         // A line that was cut off must not join the next one.
         let is_whole = |line: &[u8]| serde_json::from_slice::<Entry>(line).is_ok();
         json_lines::end(&mut file, LINE_BYTES, is_whole)?;
+        let mut target = Target {
+            file,
+            shared: shared.map(|run| (run, Handle::current())),
+        };
         let (lines, pending) = mpsc::channel();
         std::thread::Builder::new()
             .name("redrive-journal".to_owned())
-            .spawn(move || write_all(&mut file, &pending))?;
+            .spawn(move || write_all(&mut target, &pending))?;
         Ok(Self { lines })
     }
 
@@ -216,27 +222,38 @@ impl Journal {
     }
 }
 
-/// A file whose writes can be made to last.
-trait Synced: Write {
-    fn sync(&mut self) -> io::Result<()>;
+/// Where lines last.
+trait Lasting {
+    /// Adds lines. They last when this returns.
+    fn add(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
-impl Synced for File {
-    fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
+/// The file of a journal, which is a copy if the run is shared.
+struct Target {
+    file: File,
+    shared: Option<(Arc<SharedRun>, Handle)>,
+}
+
+impl Lasting for Target {
+    fn add(&mut self, lines: &[u8]) -> io::Result<()> {
+        if let Some((run, runtime)) = &self.shared {
+            runtime.block_on(run.add(lines))?;
+        }
+        self.file.write_all(lines)?;
+        self.file.sync_data()
     }
 }
 
 /// Writes lines until nobody adds any. After a failed write, none is added any more: it would join the part of a line that a full disk has taken.
-fn write_all(file: &mut impl Synced, pending: &mpsc::Receiver<Line>) {
+fn write_all(file: &mut impl Lasting, pending: &mpsc::Receiver<Line>) {
     let mut failure: Option<(io::ErrorKind, String)> = None;
     while let Ok(first) = pending.recv() {
         let mut lines = vec![first];
         lines.extend(pending.try_iter());
         if failure.is_none() {
             let text: Vec<u8> = lines.iter().flat_map(|line| line.text.clone()).collect();
-            let result = file.write_all(&text).and_then(|()| file.sync());
-            failure = result
+            failure = file
+                .add(&text)
                 .err()
                 .map(|error| (error.kind(), format!("can't write the journal: {error}")));
         }
@@ -273,7 +290,7 @@ mod tests {
         let path = folder.path().join("journal.jsonl");
         assert_eq!(entries(&path), []);
         let add = async |id: &str| {
-            let journal = Journal::open(&path).unwrap();
+            let journal = Journal::open(&path, None).unwrap();
             journal.add(&[sending(id)]).await.unwrap();
         };
         add("a").await;
@@ -331,9 +348,9 @@ mod tests {
         }
     }
 
-    impl Synced for Disk {
-        fn sync(&mut self) -> io::Result<()> {
-            Ok(())
+    impl Lasting for Disk {
+        fn add(&mut self, lines: &[u8]) -> io::Result<()> {
+            self.write_all(lines)
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `plan`, `store` | what a run does, and its folder |
+//! | `plan`, `store`, `shared` | what a run does, its folder, and a place that several operators share |
 //! | `journal`, `ledger` | what a run has done, line by line and in sum |
 //! | `target`, `prepare`, `outgoing` | where a letter goes, and what it becomes there |
 //! | `survey`, `fixed_set` | the set |
@@ -36,6 +36,7 @@ mod rehearsal;
 mod run;
 mod send;
 mod setup;
+mod shared;
 mod steps;
 mod store;
 mod survey;
@@ -54,10 +55,11 @@ pub use journal::{Ended, Entry, Outcome, SentLetter};
 pub use ledger::{Counts, Ledger};
 pub use native::{MOST_PER_SECOND, run_native};
 pub use plan::{DEFAULT_WAIT, Plan, Ramp, Step};
-pub use queue_lock::{Holder, QueueLock, TAG, Wanted};
+pub use queue_lock::{Holder, QueueLock, STOP_TAG, TAG, Wanted, ask_to_stop, holder};
 pub use rehearsal::{Rehearsal, rehearse};
 pub use run::run;
 pub use setup::{Edited, Editor, Setup, Summary};
+pub use shared::Objects;
 pub use store::{RunFolder, Runs};
 pub use survey::Survey;
 pub use target::To;
@@ -133,12 +135,12 @@ pub enum RedriveError {
         why: String,
     },
     /// There is no such run.
-    #[error("there is no run `{run}` in {}: `backstop dlq runs` lists them", folder.display())]
+    #[error("there is no run `{run}` in {place}: `backstop dlq runs` lists them")]
     NoRun {
         /// Its id.
         run: String,
-        /// The folder of all runs.
-        folder: PathBuf,
+        /// The place of all runs.
+        place: String,
     },
     /// Another process works on the run.
     #[error("another process works on this run now ({})", folder.display())]
@@ -158,7 +160,7 @@ pub enum RedriveError {
     },
     /// Another run moves letters of the queue.
     #[error(
-        "the run {} of {} moves letters of this queue: wait for its end. If it was killed, its lock counts until {}; `backstop dlq redrive --resume {0}` goes on where its folder is", .holder.run, or_somebody(.holder), .holder.until.rfc3339()
+        "the run {} of {} moves letters of this queue: wait for its end. If it was killed, its lock counts until {}; `backstop dlq redrive --resume {0}` goes on where its folder is", .holder.run, or_somebody(&.holder.who), .holder.until.rfc3339()
     )]
     Locked {
         /// Whose run it is.
@@ -166,7 +168,7 @@ pub enum RedriveError {
     },
     /// Another run was killed, or has left letters behind that it has sent.
     #[error(
-        "the run {} of {} has not ended well: letters that it has sent, or may have sent, may still be in this queue, and another run would send them again. Resume it where its folder is: `backstop dlq redrive --resume {0}`. If that is impossible, as for a run of --native, start with `--despite {0}`", .holder.run, or_somebody(.holder)
+        "the run {} of {} has not ended well: letters that it has sent, or may have sent, may still be in this queue, and another run would send them again. Resume it where its folder is: `backstop dlq redrive --resume {0}`. If that is impossible, as for a run of --native, start with `--despite {0}`", .holder.run, or_somebody(&.holder.who)
     )]
     LeftBehind {
         /// Whose run it was.
@@ -177,11 +179,8 @@ pub enum RedriveError {
     Editor(String),
 }
 
-fn or_somebody(holder: &Holder) -> &str {
-    match holder.who.as_str() {
-        "" => "somebody",
-        who => who,
-    }
+fn or_somebody(who: &str) -> &str {
+    if who.is_empty() { "somebody" } else { who }
 }
 
 impl RedriveError {

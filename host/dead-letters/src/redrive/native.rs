@@ -29,7 +29,7 @@ pub async fn run_native(
     mut each: impl FnMut(u64, Option<u64>),
 ) -> Result<Summary, RedriveError> {
     let _lock = folder.lock()?;
-    let journal = Journal::open(&folder.journal())?;
+    let journal = folder.open_journal()?;
     let arn = queue.describe().await?.arn;
     journal
         .add(&[Entry::Started {

@@ -1,8 +1,11 @@
 //! The lock of a queue: one run at a time moves its letters, whoever has started it and on whichever machine.
 //!
-//! It is a tag of the queue with the run, its end and its owner. SQS has no tag that only one of two writers gets, so a run writes the tag, waits until every other run that saw the queue unlocked has written too, and reads it again: the last one that wrote has the lock. It is renewed while the run works, and removed at its end. A run that leaves letters behind that it has sent, or may have sent, leaves the tag, too: another run would send them again.
+//! Another tag of the queue asks a run to stop, whoever has started it: it looks for that every few seconds.
+//!
+//! The lock is a tag of the queue with the run, its end and its owner. SQS has no tag that only one of two writers gets, so a run writes the tag, waits until every other run that saw the queue unlocked has written too, and reads it again: the last one that wrote has the lock. It is renewed while the run works, and removed at its end. A run that leaves letters behind that it has sent, or may have sent, leaves the tag, too: another run would send them again.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use backstop_core::failure::{Milliseconds, Timestamp};
@@ -12,17 +15,23 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::RedriveError;
+use super::{RedriveError, or_somebody};
 use crate::requests::read;
 
 /// The key of the tag.
 pub const TAG: &str = "backstop-redrive";
 
+/// The key of the tag that asks a run to stop.
+pub const STOP_TAG: &str = "backstop-redrive-stop";
+
 /// How long a lock counts that is not renewed: its run was killed.
 const LASTS: Duration = Duration::from_secs(300);
 
-/// How often it is looked at and renewed.
+/// How often it is renewed.
 const RENEWED: Duration = Duration::from_secs(20);
+
+/// How often it is looked at.
+const LOOKED_AT: Duration = Duration::from_secs(5);
 
 /// A run writes its tag within this time after it saw the queue unlocked: two requests.
 const QUICK: Duration = Duration::from_secs(1);
@@ -60,15 +69,40 @@ impl Holder {
         })
     }
 
-    /// The value of the tag: SQS allows letters, digits, spaces and some signs.
+    /// The value of the tag.
     fn text(&self) -> String {
-        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_.:/=+-@ ".contains(c);
-        let mut who = self.who.replace(|c| !is_allowed(c), "_");
-        cut(&mut who, WHO_BYTES);
-        format!("{} {} {}", self.run, self.until.0, who.trim())
-            .trim()
-            .to_owned()
+        let text = format!("{} {} {}", self.run, self.until.0, allowed(&self.who));
+        text.trim().to_owned()
     }
+}
+
+/// A name as a tag can have it: SQS allows letters, digits, spaces and some signs.
+fn allowed(who: &str) -> String {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_.:/=+-@ ".contains(c);
+    let mut who = who.replace(|c| !is_allowed(c), "_");
+    cut(&mut who, WHO_BYTES);
+    who.trim().to_owned()
+}
+
+/// Whose run has the lock of a queue, or has left its tag there.
+pub async fn holder(queue: &dyn Queue) -> Result<Option<Holder>, QueueError> {
+    let tags = read(|| queue.tags()).await?;
+    Ok(held_by(&tags))
+}
+
+/// Asks the run to stop that has the lock of a queue.
+pub async fn ask_to_stop(queue: &dyn Queue, run: &str, who: &str) -> Result<(), QueueError> {
+    let text = format!("{run} {}", allowed(who));
+    read(|| queue.set_tag(STOP_TAG, Some(text.trim()))).await
+}
+
+fn held_by(tags: &HashMap<String, String>) -> Option<Holder> {
+    let text = tags.get(TAG).filter(|text| !text.is_empty())?;
+    Some(Holder::parse(text).unwrap_or_else(|| Holder {
+        run: text.clone(),
+        until: Timestamp(0),
+        who: String::new(),
+    }))
 }
 
 /// A run that wants the lock of its queue.
@@ -82,6 +116,8 @@ pub struct Wanted {
     pub who: String,
     /// A run that no longer counts, although it has left its tag.
     pub despite: Option<String>,
+    /// Whether another machine may work on the same run.
+    pub is_shared: bool,
 }
 
 /// A tag that keeps the run from nothing.
@@ -92,6 +128,14 @@ enum Tag {
     Own,
 }
 
+/// What the tags of a queue say.
+#[derive(Debug)]
+struct Looked {
+    tag: Tag,
+    /// Who wants the run to stop.
+    stopped_by: Option<String>,
+}
+
 /// The lock of one run. Without permission for tags, there is none.
 #[derive(Debug)]
 pub struct QueueLock {
@@ -99,6 +143,7 @@ pub struct QueueLock {
     /// Renews it until it has `ended`.
     renewal: Option<JoinHandle<()>>,
     ended: CancellationToken,
+    stopped_by: Arc<OnceLock<String>>,
 }
 
 impl Wanted {
@@ -111,15 +156,25 @@ impl Wanted {
     }
 
     async fn look(&self) -> Result<Tag, RedriveError> {
+        Ok(self.look_closely().await?.tag)
+    }
+
+    async fn look_closely(&self) -> Result<Looked, RedriveError> {
         let tags = read(|| self.queue.tags()).await?;
-        let Some(text) = tags.get(TAG).filter(|text| !text.is_empty()) else {
-            return Ok(Tag::None);
+        let asked = tags.get(STOP_TAG).and_then(|text| text.split_once(' '));
+        let asked = asked.filter(|(run, _)| *run == self.run);
+        let tag = match held_by(&tags) {
+            Some(holder) => self.tag(holder)?,
+            None => Tag::None,
         };
-        let holder = Holder::parse(text).unwrap_or_else(|| Holder {
-            run: text.clone(),
-            until: Timestamp(0),
-            who: String::new(),
-        });
+        Ok(Looked {
+            tag,
+            stopped_by: asked.map(|(_, who)| who.to_owned()),
+        })
+    }
+
+    /// What the tag of a holder means for this run.
+    fn tag(&self, holder: Holder) -> Result<Tag, RedriveError> {
         if holder.run == self.run {
             return Ok(Tag::Own);
         }
@@ -143,9 +198,32 @@ impl Wanted {
         read(|| self.queue.set_tag(TAG, Some(&text))).await
     }
 
+    /// Refuses a run on which somebody else may work on another machine.
+    async fn check_alone(&self) -> Result<(), RedriveError> {
+        if !self.is_shared {
+            return Ok(());
+        }
+        match holder(&*self.queue).await? {
+            Some(holder)
+                if holder.run == self.run
+                    && holder.until > self.queue.now()
+                    && holder.who != allowed(&self.who) =>
+            {
+                Err(RedriveError::Locked { holder })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Takes the lock, if the queue is unlocked. It is renewed from then on; if another run has it all the same, `stop` is cancelled.
     pub async fn take(self, stop: &CancellationToken) -> Result<QueueLock, RedriveError> {
         let ended = CancellationToken::new();
+        let stopped_by = Arc::<OnceLock<String>>::default();
+        match self.check_alone().await {
+            // Without permission for tags, there is no lock: see below.
+            Err(RedriveError::Queue(error)) if !error.is_retryable() => {}
+            checked => checked?,
+        }
         let is_locked = match self.locked(stop).await {
             Ok(()) => true,
             Err(RedriveError::Queue(error)) if !error.is_retryable() => {
@@ -165,8 +243,15 @@ impl Wanted {
         };
         let renewal = is_locked.then(|| {
             let (wanted, ended, stop) = (self.clone(), ended.clone(), stop.clone());
+            let stopped_by = Arc::clone(&stopped_by);
             tokio::spawn(async move {
-                if let Err(error) = renew(&wanted, &ended).await {
+                let asked = |who: String| {
+                    if !stop.is_cancelled() {
+                        let _ = stopped_by.set(who);
+                        stop.cancel();
+                    }
+                };
+                if let Err(error) = renew(&wanted, asked, &ended).await {
                     let error = chain(&error);
                     tracing::warn!(
                         queue = wanted.queue.url(),
@@ -181,6 +266,7 @@ impl Wanted {
             wanted: self,
             renewal,
             ended,
+            stopped_by,
         })
     }
 
@@ -194,7 +280,7 @@ impl Wanted {
                 sleep(SETTLES).await;
                 // Without a tag, another run has had the lock and has ended.
                 if self.look().await? == Tag::Own {
-                    return Ok(());
+                    return self.forget_stop().await;
                 }
             } else {
                 self.remove().await?;
@@ -204,6 +290,14 @@ impl Wanted {
         self.remove().await?;
         let unseen = format!("the tag {TAG} was not set and read within {QUICK:?}");
         Err(QueueError::new("TagQueue", "UnsupportedOperation", unseen).into())
+    }
+
+    /// Removes the tag that asks this run to stop: it has stopped before.
+    async fn forget_stop(&self) -> Result<(), RedriveError> {
+        if self.look_closely().await?.stopped_by.is_some() {
+            read(|| self.queue.set_tag(STOP_TAG, None)).await?;
+        }
+        Ok(())
     }
 
     /// Removes the run's own tag.
@@ -216,12 +310,24 @@ impl Wanted {
 }
 
 impl QueueLock {
+    /// Why the run was stopped, if somebody has asked for it.
+    pub fn stopped(&self) -> Option<String> {
+        let who = self.stopped_by.get()?;
+        Some(format!("{} has stopped it", or_somebody(who)))
+    }
+
     /// The run has ended. If it leaves letters that it has sent, or may have sent, other runs are refused until it is resumed.
     pub async fn release(self, leaves_letters: bool) {
         self.ended.cancel();
         let Some(renewal) = self.renewal else { return };
         // A renewal that is under way would write the tag again.
         let _ = renewal.await;
+        if let Err(error) = self.wanted.forget_stop().await {
+            tracing::debug!(
+                error = chain(&error),
+                "the tag that asked the run to stop stays"
+            );
+        }
         let released = if leaves_letters {
             match self.wanted.look().await {
                 Ok(_) => self.wanted.write(Duration::ZERO).await.map_err(Into::into),
@@ -245,20 +351,31 @@ impl QueueLock {
     }
 }
 
-/// Renews the lock until it `ended`. A request that fails is repeated for as long as the lock counts.
-async fn renew(wanted: &Wanted, ended: &CancellationToken) -> Result<(), RedriveError> {
-    let mut renewed = Instant::now();
+/// Renews the lock until it `ended`, and says who has `asked` the run to stop. A request that fails is repeated for as long as the lock counts.
+async fn renew(
+    wanted: &Wanted,
+    asked: impl Fn(String),
+    ended: &CancellationToken,
+) -> Result<(), RedriveError> {
+    let (mut renewed, mut tried) = (Instant::now(), Instant::now());
     loop {
         tokio::select! {
-            () = sleep(RENEWED) => {}
+            () = sleep(LOOKED_AT) => {}
             () = ended.cancelled() => return Ok(()),
         }
         let again = async {
-            wanted.look().await?;
-            Ok(wanted.write(LASTS).await?)
+            if let Some(who) = wanted.look_closely().await?.stopped_by {
+                asked(who);
+            }
+            if tried.elapsed() >= RENEWED {
+                tried = Instant::now();
+                wanted.write(LASTS).await?;
+                renewed = Instant::now();
+            }
+            Ok(())
         };
         match again.await {
-            Ok(()) => renewed = Instant::now(),
+            Ok(()) => {}
             Err(RedriveError::Queue(_)) if renewed.elapsed() + RENEWED < LASTS => {}
             Err(error) => return Err(error),
         }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::RedriveError;
 use super::fixed_set::fix_set;
 use super::hold::longest_hidden;
-use super::journal::{Ended, Entry, Journal, Outcome};
+use super::journal::{Ended, Entry, Outcome};
 use super::plan::Plan;
-use super::queue_lock::Wanted;
+use super::queue_lock::{QueueLock, Wanted};
 use super::setup::{Setup, Summary};
 use super::steps::{StepsEnd, steps};
 use super::work::Work;
@@ -26,18 +26,20 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
         run: plan.run.clone(),
         who: setup.who.clone(),
         despite: setup.despite.clone(),
+        is_shared: folder.is_shared(),
     };
     let lock = wanted.take(&setup.stop).await?;
-    let summary = locked(setup, plan).await;
+    let summary = locked(setup, plan, &lock).await;
+    folder.compact().await;
     let left = folder.ledger().map(|ledger| ledger.letters_left());
     lock.release(!matches!(left, Ok(0))).await;
     summary
 }
 
 /// A run that has the lock of its queue.
-async fn locked(setup: Setup, plan: Plan) -> Result<Summary, RedriveError> {
+async fn locked(setup: Setup, plan: Plan, lock: &QueueLock) -> Result<Summary, RedriveError> {
     let mut ledger = setup.folder.ledger()?;
-    let journal = Journal::open(&setup.folder.journal())?;
+    let journal = setup.folder.open_journal()?;
     let is_resumed = ledger.starts() > 0;
     // A refused letter is tried again: the reason may be gone.
     ledger.forget_refused();
@@ -70,7 +72,8 @@ async fn locked(setup: Setup, plan: Plan) -> Result<Summary, RedriveError> {
     )
     .await?;
     let Some(set) = set else {
-        let ended = Ended::before_steps(setup.queue.now(), Outcome::Interrupted, None);
+        let at = setup.queue.now();
+        let ended = Ended::before_steps(at, Outcome::Interrupted, lock.stopped());
         return Summary::new(ended, &ledger).note(&journal).await;
     };
     setup.activity.change(|it| it.counts = ledger.counts());
@@ -100,6 +103,10 @@ async fn locked(setup: Setup, plan: Plan) -> Result<Summary, RedriveError> {
     if is_exhausted && !is_held {
         work.note_gone().await?;
     }
+    let text = match outcome {
+        Outcome::Interrupted => text.or_else(|| lock.stopped()),
+        Outcome::Done | Outcome::Stopped | Outcome::Failed => text,
+    };
     let summary = summary(&work, outcome, text, is_exhausted);
     summary.note(&journal).await
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::RedriveError;
 use super::activity::Phase;
 use super::fixed_set::{is_complete, read_options};
-use super::journal::{Entry, Journal};
+use super::journal::Entry;
 use super::ledger::{Counts, Ledger};
 use super::setup::Setup;
 use super::work::{Set, Work};
@@ -102,7 +102,7 @@ pub async fn check(setup: Setup) -> Result<Counts, RedriveError> {
     let _lock = setup.folder.lock()?;
     let plan = setup.folder.plan()?;
     let ledger = setup.folder.ledger()?;
-    let journal = Journal::open(&setup.folder.journal())?;
+    let journal = setup.folder.open_journal()?;
     let description = setup.queue.describe().await?;
     let set = match setup.folder.letters()? {
         Some((members, others)) => Set::Letters { members, others },

@@ -172,22 +172,23 @@ async fn start(args: &Args, name: &str) -> Result<()> {
     // Read once: standard input has the ids for the first queue only.
     let filters = args.filters.filters()?;
     let opened = args.access.open(name).await?;
-    let runs = args.state.runs()?;
+    let runs = args.state.runs(None).await?;
     for queue in &opened.queues {
         check(args, queue).await?;
-        if !args.native {
-            runs.check_settled(queue.url())?;
-        }
         let wanted = Wanted {
             queue: Arc::clone(queue),
             run: String::new(),
             who: String::new(),
             despite: args.despite.clone(),
+            is_shared: false,
         };
         wanted
             .check()
             .await
             .with_context(|| one_line(queue.url()))?;
+        if !args.native {
+            runs.check_settled(queue.url())?;
+        }
     }
     for queue in &opened.queues {
         let plan = plan::new(args, &filters, &opened, queue)?;
@@ -204,7 +205,7 @@ async fn start(args: &Args, name: &str) -> Result<()> {
         if has_unused_keys(args, &opened) {
             eprintln!("{UNSIGNED}");
         }
-        let folder = runs.create(&plan)?;
+        let folder = runs.create(&plan).await?;
         if args.native {
             native::run(args, &plan, &opened.connections, &folder).await?;
         } else {
@@ -246,7 +247,7 @@ async fn check(args: &Args, queue: &Arc<dyn Queue>) -> Result<()> {
 }
 
 async fn resume(args: &Args, run: &str) -> Result<()> {
-    let runs = args.state.runs()?;
+    let runs = args.state.runs(Some(run)).await?;
     let folder = state::find(&runs, run)?;
     let plan = folder.plan()?;
     if plan.native {
@@ -280,12 +281,8 @@ async fn carry_out(
     } else {
         None
     };
-    eprintln!(
-        "run {}: {} ({})",
-        plan.run,
-        one_line(&plan.queue),
-        folder.path().display()
-    );
+    let place = folder.place();
+    eprintln!("run {}: {} ({place})", plan.run, one_line(&plan.queue),);
     let activity = Arc::<Activity>::default();
     let setup = Setup {
         queue: Arc::clone(queue),
@@ -323,7 +320,8 @@ fn ended(plan: &Plan, summary: &Summary) -> Result<()> {
             summary.ended.text.as_deref().unwrap_or("an error")
         ))),
         Outcome::Interrupted => Err(Exit::Undelivered.because(format!(
-            "interrupted: `backstop dlq redrive --resume {run}` goes on"
+            "{}: `backstop dlq redrive --resume {run}` goes on",
+            summary.ended.text.as_deref().unwrap_or("interrupted")
         ))),
     }
 }

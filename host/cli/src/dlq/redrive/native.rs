@@ -59,6 +59,7 @@ pub(super) async fn run(
         run: plan.run.clone(),
         who: who.clone(),
         despite: args.despite.clone(),
+        is_shared: folder.is_shared(),
     };
     let lock = wanted.take(&stop).await?;
     let ended = run_native(&queue, destination, per_second, folder, &who, &stop, each).await;

@@ -1,40 +1,77 @@
 //! Where runs are kept, and who starts them.
 
+use std::env::VarError;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use backstop_dead_letters::redrive::{RunFolder, Runs};
+use backstop_core::text::chain;
+use backstop_dead_letters::redrive::{Objects, RunFolder, Runs};
+use backstop_queue::Connections;
 use clap::Parser;
+use sha2::{Digest, Sha256};
 
+use crate::dlq::s3::Prefix;
 use crate::error::{Exit, Result};
 use crate::ids::{Kind, elsewhere};
+
+/// The variable that says where runs are kept.
+const STATE_VARIABLE: &str = "BACKSTOP_STATE";
 
 /// Where runs are kept.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(next_help_heading = "The log of runs")]
 pub(in crate::dlq) struct StateArgs {
-    /// The folder of the runs [default: backstop/redrives in $XDG_STATE_HOME or ~/.local/state]
-    #[arg(long, value_name = "FOLDER")]
-    state: Option<PathBuf>,
+    /// Where the runs are kept: a folder, or s3://bucket/prefix for all operators who may use it [default: that of BACKSTOP_STATE, then backstop/redrives in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "FOLDER|s3://…")]
+    state: Option<String>,
 }
 
 impl StateArgs {
-    /// The runs in the folder.
-    pub(in crate::dlq) fn runs(&self) -> Result<Runs> {
-        if let Some(folder) = &self.state {
-            return Ok(Runs::at(folder));
-        }
-        let absolute = |name: &str| {
-            let path = PathBuf::from(std::env::var_os(name)?);
-            path.is_absolute().then_some(path)
+    /// The runs that are kept there: this one, or all.
+    pub(in crate::dlq) async fn runs(&self, run: Option<&str>) -> Result<Runs> {
+        let named = match (&self.state, std::env::var(STATE_VARIABLE)) {
+            (Some(state), _) => Some(state.clone()),
+            (None, Ok(state)) if state.is_empty() => {
+                return Err(Exit::Usage.because(format!(
+                    "{STATE_VARIABLE} is empty: expected a folder, or s3://bucket/prefix"
+                )));
+            }
+            (None, Ok(state)) => Some(state),
+            (None, Err(VarError::NotPresent)) => None,
+            (None, Err(VarError::NotUnicode(_))) => {
+                return Err(Exit::Usage.because(format!(
+                    "{STATE_VARIABLE} is no text: expected a folder, or s3://bucket/prefix"
+                )));
+            }
         };
-        let state = absolute("XDG_STATE_HOME");
-        let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")));
-        let state = state.ok_or_else(|| {
-            Exit::Usage
-                .because("no home directory is known: name the folder of the runs with --state")
-        })?;
-        Ok(Runs::at(state.join("backstop/redrives")))
+        let Some(named) = named else {
+            return Ok(Runs::at(user_folder()?.join("redrives")));
+        };
+        // The endpoint of a queue is none of the bucket's.
+        let Some(mut prefix) = Prefix::parse(&named, &Connections::new(None)).await? else {
+            return Ok(Runs::at(named));
+        };
+        prefix.end_with_slash();
+        let prefix = Arc::new(prefix);
+        let hash = hex::encode(Sha256::digest(prefix.url()));
+        let name = format!("shared-redrives/{}", hash.get(..16).unwrap_or(&hash));
+        let runs = Runs::shared(user_folder()?.join(name), prefix, run).await;
+        runs.map_err(|error| Exit::Queue.because(chain(&error)))
     }
+}
+
+/// The folder for what this user keeps.
+fn user_folder() -> Result<PathBuf> {
+    let absolute = |name: &str| {
+        let path = PathBuf::from(std::env::var_os(name)?);
+        path.is_absolute().then_some(path)
+    };
+    let state = absolute("XDG_STATE_HOME");
+    let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    let state = state.ok_or_else(|| {
+        Exit::Usage.because("no home directory is known: name the folder of the runs with --state")
+    })?;
+    Ok(state.join("backstop"))
 }
 
 /// The run with this id, or what else has it.

@@ -142,6 +142,28 @@ impl Bucket {
         Ok(Some(Object { etag, file }))
     }
 
+    /// Writes an object, unless there is one with this key. Returns whether it was written.
+    pub async fn create(
+        &self,
+        bucket: &str,
+        key: &str,
+        file: Vec<u8>,
+    ) -> Result<bool, BucketError> {
+        let request = self.client.put_object().bucket(bucket).key(key);
+        let answer = request
+            .content_type(content_type(key))
+            .if_none_match("*")
+            .body(ByteStream::from(file))
+            .send()
+            .await;
+        match answer {
+            Ok(_) => Ok(true),
+            // 409: another one is being written at the same time.
+            Err(error) if matches!(status(&error), Some(409 | 412)) => Ok(false),
+            Err(error) => Err(self.failed(bucket, key, &error)),
+        }
+    }
+
     /// Writes an object. Returns its entity tag, if S3 sends one.
     pub async fn put(
         &self,
@@ -166,17 +188,44 @@ impl Bucket {
         prefix: &str,
         most: usize,
     ) -> Result<Vec<String>, BucketError> {
+        self.list(bucket, prefix, None, most).await
+    }
+
+    /// The beginnings up to the next slash of the keys that start with `prefix`. More than `most` are an error.
+    pub async fn folders(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        most: usize,
+    ) -> Result<Vec<String>, BucketError> {
+        self.list(bucket, prefix, Some("/"), most).await
+    }
+
+    /// The keys, or with a delimiter what they have in common up to there.
+    async fn list(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        delimiter: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<String>, BucketError> {
         let mut keys = Vec::new();
         let mut token = None;
         loop {
             let request = self.client.list_objects_v2().bucket(bucket).prefix(prefix);
+            let request = request.set_delimiter(delimiter.map(str::to_owned));
             let answer = request
                 .set_continuation_token(token)
                 .send()
                 .await
                 .map_err(|error| self.failed(bucket, prefix, &error))?;
-            let listed = answer.contents.unwrap_or_default();
-            keys.extend(listed.into_iter().filter_map(|object| object.key));
+            if delimiter.is_some() {
+                let folders = answer.common_prefixes.unwrap_or_default();
+                keys.extend(folders.into_iter().filter_map(|folder| folder.prefix));
+            } else {
+                let objects = answer.contents.unwrap_or_default();
+                keys.extend(objects.into_iter().filter_map(|object| object.key));
+            }
             if keys.len() > most {
                 return Err(BucketError::Refused {
                     object: url(bucket, prefix),
@@ -210,8 +259,7 @@ impl Bucket {
             (None, _) => chain(error),
         };
         let reason = one_line(&reason);
-        let status = error.raw_response().map(|answer| answer.status().as_u16());
-        match status.unwrap_or_default() {
+        match status(error).unwrap_or_default() {
             404 => BucketError::NotFound { object, reason },
             401 | 403 => BucketError::Denied { object, reason },
             408 | 429 | 500.. => BucketError::Unreachable { object, reason },
@@ -261,8 +309,11 @@ fn url(bucket: &str, key: &str) -> String {
 }
 
 fn is_unchanged<E>(error: &SdkError<E>) -> bool {
-    let status = error.raw_response().map(|answer| answer.status().as_u16());
-    status == Some(304)
+    status(error) == Some(304)
+}
+
+fn status<E>(error: &SdkError<E>) -> Option<u16> {
+    error.raw_response().map(|answer| answer.status().as_u16())
 }
 
 /// The content of an object. `None` if it has more than `most` bytes.

@@ -1,0 +1,134 @@
+//! `backstop dlq stop`: asks the run to stop that moves letters of a queue, whoever has started it.
+
+use std::time::Duration;
+
+use backstop_core::text::one_line;
+use backstop_dead_letters::redrive::{Holder, ask_to_stop, holder};
+use backstop_queue::Queue;
+use clap::Parser;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::queue::QueueArgs;
+use super::redrive::state;
+use crate::error::{Exit, Result};
+use crate::terminal::{Progress, println};
+
+/// How often the tag of the queue is looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a run that works has to stop: it looks every five seconds, and ends the batches under way.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+const EXAMPLES: &str = "\
+Examples:
+  Letters die again: stop the redrive, whoever has started it and wherever it runs:
+    backstop dlq stop orders
+
+It sets a tag of the dead-letter queue, which a run looks at every five seconds, and waits until the run has stopped: batches under way are finished, and what the run holds is visible again. `backstop dlq redrive --resume RUN` goes on, where the run is kept (--state). It needs sqs:ListQueueTags and sqs:TagQueue.
+
+Exits with 0 if the run has stopped or no run moves letters, and with 9 if it has not answered.";
+
+/// Stop the run that moves letters of a queue, whoever has started it
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    queue: QueueArgs,
+
+    /// Who you are, for the log of runs [default: the user and the host]
+    #[arg(long, value_name = "NAME")]
+    who: Option<String>,
+
+    /// Print JSON: one object for each queue
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of the run of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Stopped,
+    /// No run has the lock.
+    NoRun,
+    NoAnswer,
+}
+
+pub(super) async fn run(args: Args) -> Result<()> {
+    let opened = args.queue.open().await?;
+    let who = args.who.clone().unwrap_or_else(state::user);
+    let mut unanswered = Vec::new();
+    for queue in &opened.queues {
+        let (stop, holder) = stop(&**queue, &who).await?;
+        say(queue.url(), stop, holder.as_ref(), args.json);
+        if stop == Stop::NoAnswer {
+            unanswered.extend(holder);
+        }
+    }
+    match unanswered.first() {
+        None => Ok(()),
+        Some(Holder { run, until, .. }) => Err(Exit::Undelivered.because(format!(
+            "the run {run} has not answered within {} s: if it was killed, its lock counts until {}",
+            PATIENCE.as_secs(),
+            until.rfc3339()
+        ))),
+    }
+}
+
+async fn stop(queue: &dyn Queue, who: &str) -> Result<(Stop, Option<Holder>)> {
+    let Some(found) = active(queue).await? else {
+        return Ok((Stop::NoRun, None));
+    };
+    ask_to_stop(queue, &found.run, who).await?;
+    let waiting = Progress::text(None, 0);
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        let seconds = began.elapsed().as_secs();
+        waiting.say(format!(
+            "the run {} is asked to stop ({seconds} s)",
+            found.run
+        ));
+        sleep(INTERVAL).await;
+        if active(queue).await?.is_none_or(|now| now.run != found.run) {
+            return Ok((Stop::Stopped, Some(found)));
+        }
+    }
+    Ok((Stop::NoAnswer, Some(found)))
+}
+
+/// The run that has the lock of a queue and works.
+async fn active(queue: &dyn Queue) -> Result<Option<Holder>> {
+    let found = holder(queue).await?;
+    Ok(found.filter(|it| it.until > queue.now()))
+}
+
+fn say(url: &str, stop: Stop, holder: Option<&Holder>, is_json: bool) {
+    let result = match stop {
+        Stop::Stopped => "stopped",
+        Stop::NoRun => "no-run",
+        Stop::NoAnswer => "no-answer",
+    };
+    if is_json {
+        let run = holder.map(|it| &it.run);
+        let who = holder.map(|it| &it.who);
+        println!(
+            "{}",
+            json!({"version": 1, "queue": url, "result": result, "run": run, "who": who})
+        );
+        return;
+    }
+    let url = one_line(url);
+    match (stop, holder) {
+        (Stop::Stopped, Some(Holder { run, who, .. })) => {
+            println!(
+                "{url}: the run {run} of {who} has stopped. To go on: backstop dlq redrive --resume {run}"
+            );
+        }
+        (Stop::NoAnswer, Some(Holder { run, who, .. })) => {
+            println!("{url}: the run {run} of {who} has not answered");
+        }
+        (Stop::NoRun | Stop::Stopped | Stop::NoAnswer, _) => {
+            println!("{url}: no run moves letters of this queue");
+        }
+    }
+}
