@@ -1,6 +1,12 @@
 //! What the consumer costs: API requests for each message, memory at rest.
 //!
 //! `make bench` runs it, against fauxqs on the loopback address, and prints a table.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +20,8 @@ use backstop_queue::{Connections, Message};
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::backstop::Running;
 use backstop_tests::emulator::fauxqs;
-use backstop_tests::policies::builtin;
 use backstop_tests::process::resident_memory;
+use backstop_tests_host::builtin;
 use tokio_util::sync::CancellationToken;
 
 const MESSAGES: usize = 10_000;

@@ -1,6 +1,12 @@
 //! What a decision costs: in a fresh instance, in a live one, without WebAssembly, and compared with the smallest request to SQS.
 //!
 //! `make bench` runs it. The column to read is the median.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

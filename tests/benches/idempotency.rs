@@ -1,6 +1,12 @@
 //! What a call that is done once for each key costs: requests to DynamoDB, next to Powertools for AWS Lambda (Python).
 //!
 //! `make bench` runs it, against ministack behind a proxy that counts, and prints a table. The calls of the real library are those of `tests/idempotency/powertools.py`.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,6 +14,7 @@ use std::time::Duration;
 use backstop_core::failure::Error;
 use backstop_idempotency::{Idempotency, RecordFormat};
 use backstop_tests::aws::CREDENTIALS;
+use backstop_tests::documents::top;
 use backstop_tests::emulator::{ministack, services};
 use backstop_tests::idempotency::Records;
 use backstop_tests::proxy::{Fault, Proxy};
@@ -83,7 +90,7 @@ struct Library {
 
 impl Library {
     async fn start(table: &Records, proxy: &Proxy) -> Self {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/idempotency/powertools.py");
+        let script = top().join("tests/idempotency/powertools.py");
         let mut process = Command::new(services().join("python/bin/python"))
             .arg(script)
             .envs(CREDENTIALS)

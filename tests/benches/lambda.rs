@@ -1,6 +1,12 @@
 //! What the Lambda retry handler costs, compared with the plain pattern in Python: time to the first event, API requests, CPU time and memory.
 //!
 //! `make bench` runs it. Both handlers run as on Lambda, as a process that requests events from a Runtime API, which the benchmark implements. SQS is fauxqs, behind a proxy that counts. Lambda is a stub that takes every asynchronous invocation and counts: an emulator would run a function on the same processors. Everything is on the loopback address and without TLS, and the programs are in the page cache.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
@@ -17,12 +23,13 @@ use backstop_engine::{Architecture, builtin, compile_ahead};
 use backstop_queue::BATCH_ENTRIES;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::program;
+use backstop_tests::documents::top;
 use backstop_tests::emulator::{fauxqs, services};
-use backstop_tests::mapping::{Mapping, as_lambda_does};
 use backstop_tests::process::{peak_memory, processor_seconds};
 use backstop_tests::proxy::{Fault, Proxy};
-use backstop_tests::retries::record;
 use backstop_tests::runtime_api::RuntimeApi;
+use backstop_tests_host::mapping::{Mapping, as_lambda_does};
+use backstop_tests_host::retries::record;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -92,7 +99,7 @@ fn start(
     variables: &[(&str, &str)],
     log: Stdio,
 ) -> Child {
-    let plain = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/plain");
+    let plain = top().join("tests/benches/plain");
     let mut command = match handler {
         Handler::Precompiled | Handler::Compiling => Command::new(program("backstop-lambda")),
         Handler::Plain => Command::new(services().join("python/bin/python3")),

@@ -1,6 +1,12 @@
 //! What reading and moving dead letters takes, compared with a loop of the SDK that receives, sends and deletes full batches.
 //!
 //! `make bench` runs it, against fauxqs. Each side has a full queue of its own; the best of three rounds counts. The loop keeps no record of what it does: killed, it sends letters twice, and nobody knows which.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};

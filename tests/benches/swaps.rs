@@ -1,7 +1,12 @@
 //! What a new version of a policy costs: from the file to its first decision, the decisions in between, and a start with a policy that is compiled already.
 //!
 //! `make bench` runs it. Everything is on this machine, and the files are in the page cache.
-
+#![allow(
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time")]
 
 use std::path::Path;
@@ -97,7 +102,7 @@ fn decide(policy: &Arc<LivePolicy>, meanwhile: impl FnOnce(&AtomicBool) + Send) 
                 scope.spawn(|| {
                     let decider = Decider::new("bench", Arc::clone(policy), Bounds::default());
                     let failure = backstop_tests::failure("HTTP 503");
-                    let (payload, journey) = (Arc::default(), backstop_tests::any_delay());
+                    let (payload, journey) = (Arc::default(), backstop_tests_host::any_delay());
                     let started = Instant::now();
                     let mut took = Vec::new();
                     while started.elapsed() < DECIDING {

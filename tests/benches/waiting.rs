@@ -1,6 +1,12 @@
 //! What a host pays for remembering the messages that wait: memory, and time for each failure.
 //!
 //! `make bench` runs it. The queue is a stand-in that delivers messages with ids and receipt handles like those of SQS, each with a failure of its own, so that only the host takes memory and time. Each part runs in a process of its own.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
 
 use std::num::NonZeroU32;
 use std::process::{Command, ExitCode};
@@ -21,8 +27,8 @@ use backstop_queue::{
 };
 use backstop_settle::hold::HoldMode;
 use backstop_settle::waiting::{Filter, Wake};
-use backstop_tests::policies::builtin;
 use backstop_tests::process::resident_memory;
+use backstop_tests_host::builtin;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rand::RngExt as _;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use backstop_tests::backstop::{command as command_of, run, text};
-use backstop_tests::records;
+use backstop_tests_host::records;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -18,7 +18,7 @@ use backstop_queue::{
 use backstop_records::Observer;
 use backstop_settle::hold::HoldMode;
 use backstop_settle::waiting::Waiting;
-use backstop_tests::policies::builtin;
+use backstop_tests_host::builtin;
 use backstop_versions::LivePolicy;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

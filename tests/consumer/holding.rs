@@ -14,7 +14,7 @@ use backstop_queue::{
     Attribute, BATCH_BYTES, Connections, LocalSettings, Message, Outgoing, Queue, VisibilityTimeout,
 };
 use backstop_settle::hold::HoldMode;
-use backstop_tests::policies::builtin;
+use backstop_tests_host::builtin;
 use tokio::time::{Instant, sleep};
 
 use crate::hold_world::{HOUR, World, full, numbered};

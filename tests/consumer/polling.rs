@@ -12,7 +12,7 @@ use backstop_queue::{
     BATCH_ENTRIES, BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue,
     QueueError, ReceiptHandle, VisibilityTimeout,
 };
-use backstop_tests::policies::builtin;
+use backstop_tests_host::builtin;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;

@@ -11,8 +11,8 @@ use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::exposition::Scrape;
 use backstop_tests::policies::{AT_WORK, Rule};
-use backstop_tests::retry_world::Plan;
 use backstop_tests::worker::{Worker, numbered};
+use backstop_tests_host::retry_world::Plan;
 use serde_json::{Value, json};
 
 const LIVE: [&str; 4] = ["--policy", "linear", "--set", "base=1ms"];

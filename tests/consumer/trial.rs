@@ -12,7 +12,7 @@ use backstop_host::consumer::{self, Consumer, Options, Ready, Summary};
 use backstop_queue::{Connections, LocalQueue, Message, Outgoing, Queue};
 use backstop_records::{DecisionRecord, Observer};
 use backstop_settle::hold::HoldMode;
-use backstop_tests::policies::builtin;
+use backstop_tests_host::builtin;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

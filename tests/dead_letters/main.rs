@@ -1,4 +1,9 @@
 //! Dead letters of every origin, read, judged, archived and restored, against emulators.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
 
 mod archive;
 mod documents;

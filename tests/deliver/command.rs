@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{command, text};
+use backstop_tests::bench::component;
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::proxy::{Fault, Proxy};
@@ -353,8 +354,7 @@ async fn a_queue_that_can_not_be_used_is_exit_code_5_and_everything_is_in_the_fi
 async fn a_policy_of_webassembly_decides_as_well() {
     let world = World::new(|_| Fault::FailedInPart).await;
     world.write("orders.jsonl", 0..100);
-    let policy = backstop_engine::builtin::bytes("linear").unwrap();
-    std::fs::write(world.path("mine.wasm"), policy).unwrap();
+    std::fs::write(world.path("mine.wasm"), component()).unwrap();
     let flags = [
         "orders.jsonl",
         "--policy",

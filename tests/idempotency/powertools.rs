@@ -51,7 +51,7 @@ pub(crate) const PREFIX: &str = "orders";
 impl Powertools {
     /// The library of this format. Its keys have the prefix `orders`.
     pub(crate) fn start(format: RecordFormat, table: Option<&Records>) -> Self {
-        let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/idempotency");
+        let scripts = env!("CARGO_MANIFEST_DIR");
         let mut command = match format {
             RecordFormat::Python => {
                 let mut command = Command::new(services().join("python/bin/python"));

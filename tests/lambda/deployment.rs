@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use backstop_tests::documents::top;
 use backstop_tests::emulator::services;
 use backstop_tests::once::once_per_run;
 use serde_json::json;
@@ -63,7 +64,7 @@ assert cases
 const DAY: u64 = 24 * 60 * 60;
 
 fn example() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/lambda")
+    top().join("examples/lambda")
 }
 
 fn run(command: &mut Command) -> String {

@@ -1,13 +1,13 @@
 //! The functions of the examples, each tested in its own language.
 
-use std::path::Path;
 use std::process::Command;
+
+use backstop_tests::documents::top;
 
 /// Runs the tests in an example's folder and returns their number, from the line that starts with `summary`. All must pass.
 fn tests_that_ran(example: &str, command: &mut Command, summary: &str) -> usize {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let output = command
-        .current_dir(top.join("examples").join(example))
+        .current_dir(top().join("examples").join(example))
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let printed = [output.stdout, output.stderr].concat();

@@ -7,8 +7,8 @@ use backstop_host::lambda::BatchError;
 use backstop_queue::envelope::ENVELOPE;
 use backstop_queue::{Message, Queue, ReceiptHandle};
 use backstop_settle::hold::HoldMode;
-use backstop_tests::retries::event;
-use backstop_tests::retry_world::{Invocation, Plan, World};
+use backstop_tests_host::retries::event;
+use backstop_tests_host::retry_world::{Invocation, Plan, World};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

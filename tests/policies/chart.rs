@@ -2,9 +2,8 @@
 //!
 //! `RENEW=1 cargo test --workspace --test policies chart::` writes it again.
 
-use std::path::Path;
-
 use backstop_tests::backstop::{run, text};
+use backstop_tests::documents::top;
 use serde_json::Value;
 
 /// The configuration of the example. template.yaml has the same values.
@@ -18,7 +17,7 @@ fn hours(milliseconds: &Value) -> f64 {
 
 #[tokio::test]
 async fn the_chart_and_the_sentence_below_it_are_current() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/lambda");
+    let folder = top().join("examples/lambda");
     let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
     let [base, cap] = SETTINGS;
     let command = format!(

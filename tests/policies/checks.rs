@@ -1,8 +1,7 @@
 //! The checks that every policy must pass: they detect hostile policies and show the smallest failure that triggers the fault.
 
-use std::path::Path;
-
 use backstop_engine::builtin;
+use backstop_tests::documents::top;
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::preview_1::component;
 use backstop_tests::testing::{ATTEMPT, delays, failed, folder, of, test};
@@ -11,10 +10,7 @@ use backstop_workbench::scenario::Suite;
 #[tokio::test]
 async fn the_built_in_policies_pass_their_scenarios_and_the_checks() {
     for name in builtin::names() {
-        let scenarios = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../policies")
-            .join(name)
-            .join("scenarios.toml");
+        let scenarios = top().join("policies").join(name).join("scenarios.toml");
         let count = Suite::read(&scenarios).unwrap().scenarios.len();
         let arguments = [
             name,

@@ -3,11 +3,11 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::card_payments;
+use crate::edges;
 use backstop_engine::{Measure, Shape};
 use backstop_tests::backstop::text;
-use backstop_tests::card_payments;
 use backstop_tests::documents::document;
-use backstop_tests::edges;
 use backstop_tests::toolchain::{Author, example};
 use backstop_workbench::{Language, Metadata};
 use serde_json::Value;

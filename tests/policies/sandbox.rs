@@ -10,6 +10,7 @@ use backstop_engine::{
     Component, ComponentError, EncodingError, Evaluation, EvaluationError, Limits, Part, Parts,
     Payload, Phase, Policy, Sandbox,
 };
+use backstop_tests::documents::top;
 use backstop_tests::policies::{Rule, waits};
 use backstop_versions::{LivePolicy, PolicySpec, Source};
 
@@ -915,7 +916,7 @@ fn a_policy_is_composed_of_parts_of_different_components() {
 
 #[test]
 fn the_hand_written_policy_of_the_examples_loads_and_has_its_delay() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/first-policy.wat");
+    let file = top().join("examples/first-policy.wat");
     let policy = LivePolicy::load(&sandbox(), PolicySpec::from(Source::path(file))).unwrap();
     let answer = policy
         .current()

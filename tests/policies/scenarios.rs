@@ -1,11 +1,12 @@
 //! `backstop policy test`: real policies tested with scenarios, and the reports for people, programs and CI systems.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use backstop_tests::backstop::{command, program, run, text};
+use backstop_tests::documents::{blocks, document, top};
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::testing::{delays, folder, test};
 use backstop_workbench::scenario::Suite;
@@ -14,24 +15,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
-
-fn top() -> PathBuf {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    top.canonicalize().unwrap()
-}
-
-fn document() -> String {
-    std::fs::read_to_string(top().join("host/docs/scenarios.md")).unwrap()
-}
-
-/// The fenced blocks of a language.
-fn blocks(document: &str, language: &str) -> Vec<String> {
-    let blocks = document.split("```").skip(1).step_by(2);
-    blocks
-        .filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n'))
-        .map(str::to_owned)
-        .collect()
-}
 
 const WRONG: &str = r#"
 settings = { base = "2s" }
@@ -286,7 +269,7 @@ async fn the_scenarios_in_the_document_pass() {
         classify: Some(&cart),
         ..Rule::default()
     };
-    let blocks = blocks(&document(), "toml");
+    let blocks = blocks(&document("host/docs/scenarios.md"), "toml");
     assert_eq!(blocks.len(), 4);
     for block in blocks {
         let (folder, path) = folder(&cart.text(), &block);
@@ -316,7 +299,7 @@ async fn the_commands_in_the_document_run() {
     }
     let mut path = vec![program("backstop").parent().unwrap().to_owned()];
     path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
-    let blocks = blocks(&document(), "sh");
+    let blocks = blocks(&document("host/docs/scenarios.md"), "sh");
     assert_eq!(blocks.len(), 3);
     for block in blocks {
         let output = tokio::process::Command::new("sh")
@@ -333,7 +316,7 @@ async fn the_commands_in_the_document_run() {
 
 /// The names in the first column of every table of the document.
 fn documented() -> BTreeSet<String> {
-    let document = document();
+    let document = document("host/docs/scenarios.md");
     let rows = document.lines().filter_map(|line| line.strip_prefix("| `"));
     rows.map(|row| row.split('`').next().unwrap().to_owned())
         .collect()

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use backstop_tests::backstop::{command, run, text};
+use backstop_tests::documents::{document, top};
 use backstop_tests::policies::{Rule, down_for, waits};
 use backstop_tests::testing::svg_texts;
 use serde_json::Value;
@@ -289,10 +290,9 @@ async fn charts_are_svg_with_text_and_png_of_twice_the_size() {
 
 #[tokio::test]
 async fn the_commands_of_the_document_run() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let document = std::fs::read_to_string(top.join("host/docs/simulate.md")).unwrap();
+    let document = document("host/docs/simulate.md");
     let folder = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(top.join("examples"), folder.path().join("examples")).unwrap();
+    std::os::unix::fs::symlink(top().join("examples"), folder.path().join("examples")).unwrap();
     let commands: Vec<_> = document
         .lines()
         .filter_map(|line| line.strip_prefix("backstop "))

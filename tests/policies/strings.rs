@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::card_payments::{attempts, compiled};
 use backstop_core::failure::{Error, Failure};
 use backstop_engine::Payload;
-use backstop_tests::card_payments::{attempts, compiled};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};

@@ -1,15 +1,15 @@
 //! `backstop policy run`, `inspect`, `compile` and `bench`: an author's view of a policy, without a queue.
 
-use std::path::Path;
 use std::process::Stdio;
 
 use backstop_tests::backstop::{command, run, text};
+use backstop_tests::documents::top;
 use backstop_tests::policies::{Rule, waits};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 
 fn example(name: &str) -> String {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let examples = top().join("examples");
     examples.join(name).to_str().unwrap().to_owned()
 }
 

@@ -4,13 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use backstop_tests::documents::top;
 use serde_json::Value;
 use wit_bindgen_core::wit_parser::Resolve;
 use wit_bindgen_core::{Files, WorldGenerator};
-
-fn top() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
 
 /// The files of a folder and its subfolders, by path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
+use backstop_tests::documents::top;
 use serde_json::Value;
 
 pub(crate) fn cargo(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
         .args(arguments)
         .args(["--locked", "--offline", "--color", "never"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(top())
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -169,4 +170,22 @@ fn the_engine_knows_no_source_no_queue_and_no_workbench() {
     ];
     let reached = reached("backstop-engine", &members());
     assert_eq!(reached, below.map(str::to_owned).into());
+}
+
+/// Else a change in a crate would build the host before its suite.
+#[test]
+fn the_suites_of_crates_below_the_host_do_not_build_it() {
+    let members = members();
+    for suite in [
+        "dead-letters",
+        "deliver",
+        "idempotency",
+        "policies",
+        "retry",
+    ] {
+        let reached = reached(&format!("tests-{suite}"), &members);
+        assert!(!reached.contains("backstop-host"), "{suite}: {reached:?}");
+    }
+    let shared = ["backstop-core", "backstop-idempotency"];
+    assert_eq!(members["backstop-tests"], shared.map(str::to_owned).into());
 }

@@ -427,8 +427,6 @@ fn the_program_in_the_readme_is_the_one_that_the_library_tests() {
 /// The two others with programs have tests of their own.
 #[test]
 fn every_program_in_a_document_is_compiled_with_the_features_that_it_uses() {
-    let features: toml::Value = toml::from_str(&document("tests/Cargo.toml")).unwrap();
-    let features = |crate_name: &str| features["dependencies"][crate_name]["features"].to_string();
     let own = ["README.md", "host/docs/write-a-policy.md"];
     let mut found = BTreeSet::new();
     for name in documents() {
@@ -451,10 +449,12 @@ fn every_program_in_a_document_is_compiled_with_the_features_that_it_uses() {
         let (before, _) = source.split_once(&included).expect(&name);
         let condition = before.trim_end().lines().next_back().unwrap();
         assert!(condition.starts_with("#[cfg(all(doctest, "), "{condition}");
-        // The tests of the workspace have the features of this crate's dependencies.
+        // The tests of the workspace have the features of the suite's dependencies.
+        let suite = document(&format!("tests/{folder}/Cargo.toml"));
+        let suite: toml::Value = toml::from_str(&suite).unwrap();
+        let enabled = suite["dependencies"][&format!("backstop-{folder}")]["features"].to_string();
         for feature in condition.split("feature = ").skip(1) {
             let feature = feature.split(')').next().unwrap().trim_end_matches(", ");
-            let enabled = features(&format!("backstop-{folder}"));
             // S3 and registries bring WebAssembly.
             let is_enabled = enabled.contains(feature) || feature == "\"wasm\"";
             assert!(is_enabled, "{name}: {feature} is not in {enabled}");

@@ -1,10 +1,7 @@
 //! A release folder: a policy's file and keys.
 
-use std::collections::BTreeMap;
 use std::process::{Output, Stdio};
 
-use backstop_engine::builtin;
-use backstop_versions::{Package, Reference};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -83,7 +80,7 @@ impl Bench {
 
 /// A policy as a component.
 pub fn component() -> Vec<u8> {
-    let module = builtin::bytes("linear").unwrap();
+    let module = include_bytes!("../../host/engine/builtin/linear.wasm");
     let mut encoder = wit_component::ComponentEncoder::default();
     encoder.module(module).unwrap().encode().unwrap()
 }
@@ -91,15 +88,4 @@ pub fn component() -> Vec<u8> {
 /// A policy that waits this long, as a core module written by hand.
 pub fn module(milliseconds: u32) -> Vec<u8> {
     wat::parse_str(waits(milliseconds)).unwrap()
-}
-
-/// Where a policy is in a registry.
-pub fn reference(url: &str) -> Reference {
-    url.trim_start_matches("oci://").parse().unwrap()
-}
-
-/// A policy as an artifact.
-pub fn package(file: Vec<u8>) -> Package {
-    let created = jiff::Timestamp::UNIX_EPOCH;
-    Package::policy(file, BTreeMap::new(), created).unwrap()
 }

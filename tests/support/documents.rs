@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The top of the project.
 pub fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
+        .join("../..")
         .canonicalize()
         .unwrap()
 }

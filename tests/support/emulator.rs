@@ -12,6 +12,8 @@ use std::time::Duration;
 use backstop_core::clock;
 use tokio::sync::Mutex;
 
+use crate::documents::top;
+
 /// One running emulator.
 #[derive(Debug)]
 pub struct Emulator {
@@ -57,10 +59,7 @@ pub fn ministack() -> &'static Emulator {
         start("ministack", "/_ministack/health", |command, port| {
             command
                 .arg(services().join("python/bin/python"))
-                .arg(concat!(
-                    env!("CARGO_MANIFEST_DIR"),
-                    "/services/start_ministack.py"
-                ))
+                .arg(top().join("tests/services/start_ministack.py"))
                 .env("BIND_HOST", "127.0.0.1")
                 .env("GATEWAY_PORT", port);
         })
@@ -88,10 +87,9 @@ pub fn fauxqs() -> &'static Emulator {
     RUNNING.get_or_init(|| {
         start("fauxqs", "/health", |command, port| {
             let modules = services().join("node_modules");
-            let script = concat!(env!("CARGO_MANIFEST_DIR"), "/services/fauxqs.mjs");
             command
                 .arg(modules.join(".bin/node"))
-                .arg(script)
+                .arg(top().join("tests/services/fauxqs.mjs"))
                 .arg(modules.join("fauxqs"))
                 .arg(port);
         })
@@ -100,7 +98,7 @@ pub fn fauxqs() -> &'static Emulator {
 
 /// The folder of the test services; `make services` fills it.
 pub fn services() -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.services");
+    let folder = top().join(".services");
     assert!(
         folder.join("stamp").exists(),
         "the test services are not installed: run `make services`"

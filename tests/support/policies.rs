@@ -1,23 +1,5 @@
 //! Policies for tests: written by hand, some of them hostile, as text that the host loads like any other file.
 
-use std::sync::Arc;
-
-use backstop_engine::{Limits, Sandbox};
-use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
-
-/// A built-in policy with these settings, in a sandbox of its own.
-pub fn builtin<N: Into<String>, V: Into<String>>(
-    name: &'static str,
-    settings: impl IntoIterator<Item = (N, V)>,
-) -> Arc<LivePolicy> {
-    let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let part = PartSpec {
-        source: Source::builtin(name),
-        settings: settings.into_iter().collect(),
-    };
-    LivePolicy::load(&sandbox, PolicySpec::Single(part)).unwrap()
-}
-
 /// The interfaces, as a core module names them.
 const PREFIX: &str = "backstop:policy";
 

@@ -1,15 +1,14 @@
 //! Policies made of modules for WASI preview 1, behind the official adapter.
 
-use std::path::Path;
-
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
+
+use crate::documents::document;
 
 /// The component of a preview-1 core module that exports `delay`: given its types, and encoded with the official adapter.
 pub fn component(mut module: Vec<u8>) -> Vec<u8> {
     let mut resolve = Resolve::default();
-    let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit/policy.wit");
-    let contract = std::fs::read_to_string(contract).unwrap();
+    let contract = document("wit/policy.wit");
     resolve.push_str("policy.wit", &contract).unwrap();
     let world = "package test:test; world w { export backstop:policy/backoff@0.1.0; }";
     let package = resolve.push_str("w.wit", world).unwrap();

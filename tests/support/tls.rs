@@ -6,6 +6,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use crate::documents::top;
 use crate::emulator::services;
 
 /// A running proxy; it ends when this is dropped.
@@ -20,10 +21,7 @@ impl TlsProxy {
     /// A proxy at this address of this machine that forwards to a host and port. Its authority is in `ca.pem` of the folder.
     pub async fn start(folder: &Path, (host, port): (&str, &str), at: &str) -> Self {
         let mut running = Command::new(services().join("python/bin/python"))
-            .arg(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/services/tls_proxy.py"
-            ))
+            .arg(top().join("tests/services/tls_proxy.py"))
             .args([folder.to_str().unwrap(), host, port, at])
             .stdout(Stdio::piped())
             .kill_on_drop(true)

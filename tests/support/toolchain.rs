@@ -1,12 +1,13 @@
 //! A policy's folder in each language, made and built by the command with the toolchains of `.services`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
 use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::backstop::{self, program, text};
+use crate::documents::top;
 use crate::emulator::services;
 
 /// A policy in a folder of its own, as `backstop policy new` makes it.
@@ -98,7 +99,5 @@ impl Author {
 
 /// The example of a language in `examples/policies`.
 pub fn example(language: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../examples/policies")
-        .join(language)
+    top().join("examples/policies").join(language)
 }

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::routing::get;
 use backstop_core::clock;
 use backstop_tests::backstop::text;
-use backstop_tests::bench::{Bench, component, module, package, reference};
+use backstop_tests::bench::{Bench, component, module};
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::registry::{PASSWORD, Registry, USER};
 use backstop_versions::{Registry as Client, RegistryError, RegistryOptions};
@@ -18,6 +18,8 @@ use oci_client::secrets::RegistryAuth;
 use oci_wasm::WasmClient;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::artifact::{package, reference};
 
 const LARGEST: usize = 1 << 20;
 

@@ -4,11 +4,13 @@ use std::io::Cursor;
 use std::process::Stdio;
 
 use backstop_tests::backstop::{program, text};
-use backstop_tests::bench::{Bench, component, module, package, reference};
+use backstop_tests::bench::{Bench, component, module};
 use backstop_tests::registry::Registry;
 use backstop_versions::{Registry as Client, RegistryOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdout, Command};
+
+use crate::artifact::{package, reference};
 
 #[tokio::test]
 async fn only_policies_with_an_accepted_signature_are_pulled_if_that_is_required() {

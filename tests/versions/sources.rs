@@ -14,12 +14,12 @@ use backstop_tests::aws::{Queues, config};
 use backstop_tests::backstop::{program, read_records};
 use backstop_tests::bench::{Bench, module};
 use backstop_tests::emulator::ministack;
-use backstop_tests::mapping::{Mapping, as_lambda_does};
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::proxy::{Fault, Proxy};
 use backstop_tests::registry::Registry;
-use backstop_tests::retries::record;
 use backstop_tests::runtime_api::RuntimeApi;
+use backstop_tests_host::mapping::{Mapping, as_lambda_does};
+use backstop_tests_host::retries::record;
 use backstop_versions::{
     Catalog, Keys, LivePolicy, NewKeys, PolicySpec, Reload, Remotes, SecretKey, Source, Store,
 };

@@ -219,7 +219,7 @@ fn decide_on(policy: &Arc<LivePolicy>, ids: &[String], body: &str) -> usize {
                 message_id: (*id).clone(),
                 ..backstop_tests::failure("HTTP 503")
             };
-            let decided = decider.decide_now(&failure, &payload, backstop_tests::any_delay());
+            let decided = decider.decide_now(&failure, &payload, backstop_tests_host::any_delay());
             matches!(decided.decision.decided_by, DecidedBy::Fallback(_))
         })
         .count()
@@ -308,7 +308,7 @@ fn discards_are_dead_lettered_if_the_operator_forbids_them() {
         let decider = Decider::new("orders", Arc::clone(&policy), bounds);
         let failure = backstop_tests::failure("HTTP 503");
         decider
-            .decide_now(&failure, &Arc::default(), backstop_tests::any_delay())
+            .decide_now(&failure, &Arc::default(), backstop_tests_host::any_delay())
             .decision
     };
     let reason = "because".to_owned();

@@ -1,6 +1,12 @@
 //! What batch delivery costs, compared with loops that call the same API without it: entries a second, processor time, requests, memory.
 //!
 //! `make bench` runs it. The other end is a server that accepts batches and, where the table says so, fails one entry in ten at its first attempt, which no emulator does; a proxy adds 10 ms to every request. Each side is a process of its own, this program with other arguments. The sides take turns; the best round of each counts.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
 
 mod measure;
 #[path = "../throughput/proxy.rs"]

@@ -10,7 +10,7 @@ use backstop_core::clock;
 pub(crate) fn compare() {
     println!("\na program that adds the library, for debugging, on this machine");
     println!("  {:<28} {:>10} {:>14}", "", "crates", "clean build");
-    let ours = concat!(env!("CARGO_MANIFEST_DIR"), "/../host/retry");
+    let ours = concat!(env!("CARGO_MANIFEST_DIR"), "/../../host/retry");
     for (side, dependency) in [
         (
             "backon, tokio",

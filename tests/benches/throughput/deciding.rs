@@ -9,8 +9,8 @@ use backstop_core::failure::{Error, Failure, Milliseconds, random};
 use backstop_decider::Decider;
 use backstop_engine::{Limits, Payload, Sandbox};
 use backstop_records::Recorder;
-use backstop_tests::any_delay;
 use backstop_tests::process::processor_seconds;
+use backstop_tests_host::any_delay;
 use backstop_versions::{LivePolicy, PolicySpec, Source};
 use futures_util::{StreamExt, stream};
 

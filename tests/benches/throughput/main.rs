@@ -1,6 +1,12 @@
 //! What the consumer costs, compared with loops that call the same API without it: messages a second, processor time, requests, memory.
 //!
 //! `make bench` runs it, against fauxqs on the loopback address and behind a proxy that adds 10 ms to every request. Each side is a process of its own, this program with other arguments or a script, so that nobody's processor time is mixed. The sides take turns; the median of the rounds of each counts. A side prints `start`, and `end` with its seconds when the last message is settled.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
 
 mod bare;
 mod consumer;

@@ -171,7 +171,7 @@ fn log(case: &Case, measured: &Measured) {
 }
 
 fn command(side: Side, work: &Work) -> Command {
-    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/throughput");
+    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/throughput");
     let program = match side {
         Side::Bare | Side::BareWithAttributes | Side::Backstop { .. } => {
             std::env::current_exe().unwrap()

@@ -1,17 +1,18 @@
 //! `backstop policy replay`: records that a host wrote, passed to the same policies and to others.
 //!
-//! `RENEW=1 cargo test --workspace --test policies records_of_another` writes the records of `corpus/replay` again, and the chart of `host/docs/replay.md`.
+//! `RENEW=1 cargo test --workspace --test command_line records_of_another` writes the records of `corpus/replay` again, and the chart of `host/docs/replay.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use backstop_engine::{Limits, Sandbox};
 use backstop_tests::backstop::{command, read_records, text};
+use backstop_tests::documents::top;
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::preview_1::component;
-use backstop_tests::records::{MOST_ATTEMPTS, write};
 use backstop_tests::registry::Registry;
 use backstop_tests::testing::svg_texts;
+use backstop_tests_host::records::{MOST_ATTEMPTS, write};
 use backstop_versions::Source;
 use backstop_workbench::replay::{Candidate, Lines, Replay};
 use backstop_workbench::subject::Subject;
@@ -21,7 +22,7 @@ use tokio::io::AsyncWriteExt;
 
 /// Records of another day, and the configuration that they were written under.
 fn corpus() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/replay")
+    top().join("tests/corpus/replay")
 }
 
 /// Policies of the corpus, by the file's name.
@@ -79,7 +80,7 @@ async fn renew_chart() {
     let folder = tempfile::tempdir().unwrap();
     let records = folder.path().join("decisions.jsonl");
     write(&corpus().join("backstop.toml"), 12_000, &records);
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/docs/replay.svg");
+    let chart = top().join("host/docs/replay.svg");
     let arguments = [
         records.to_str().unwrap(),
         "--queue",

@@ -99,7 +99,7 @@ fn lines(failure: &Failure) -> (Vec<String>, [f64; 2]) {
 }
 
 /// Fails if a value of the contract changes on its way in or out, or if the host does not notice that the policy reads the clock.
-pub fn assert_arrive(component: &Path, reads_clock: bool) {
+pub(crate) fn assert_arrive(component: &Path, reads_clock: bool) {
     let subject = compiled(component);
     let policy = subject.policy(&attempts("4294967295"));
     let payload = Arc::new(Payload::new(r#"{"tenant": "t-1"}"#));
@@ -133,7 +133,7 @@ pub fn assert_arrive(component: &Path, reads_clock: bool) {
     }
     let last = Failure {
         attempt: NonZeroU32::MAX,
-        ..crate::failure("lock_timeout")
+        ..backstop_tests::failure("lock_timeout")
     };
     let evaluation = policy.evaluate(&last, &payload).answer.unwrap();
     let reason = "not charged after 4294967295 attempts".to_owned();

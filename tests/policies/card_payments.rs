@@ -8,15 +8,14 @@ use backstop_core::failure::{Failure, Milliseconds};
 use backstop_core::settings::Settings;
 use backstop_core::text::one_line;
 use backstop_engine::{Compiled, EvaluationError, Limits, Payload, Sandbox};
-use backstop_host::config::Cache;
 use backstop_policy::{Policy, Verdict, testing, whole_milliseconds};
-use backstop_versions::Source;
+use backstop_versions::{Source, Store};
 use backstop_workbench::check;
 use backstop_workbench::scenario::Suite;
 use backstop_workbench::subject::Subject;
 
-use crate::backstop::cache;
-use crate::toolchain::example;
+use backstop_tests::backstop::cache;
+use backstop_tests::toolchain::example;
 use template::Payments;
 
 #[path = "../../examples/policies/rust/src/lib.rs"]
@@ -54,11 +53,10 @@ const ATTEMPTS: [&str; 16] = [
 ];
 
 /// A policy's file, compiled by the command.
-pub fn compiled(component: &Path) -> Subject {
-    let kept = Cache::Folder(cache()).open().unwrap();
+pub(crate) fn compiled(component: &Path) -> Subject {
+    let kept = Store::open(&cache()).unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
-    let sandbox =
-        sandbox.with_compiled(Compiled::default().kept_in(kept.map(|store| store.code())));
+    let sandbox = sandbox.with_compiled(Compiled::default().kept_in(Some(kept.code())));
     Subject::load(
         &sandbox,
         &Source::path(component.to_owned()),
@@ -68,12 +66,12 @@ pub fn compiled(component: &Path) -> Subject {
 }
 
 /// Settings with this number of attempts.
-pub fn attempts(number: &str) -> Settings {
+pub(crate) fn attempts(number: &str) -> Settings {
     [("attempts", number)].into()
 }
 
 /// Fails if the component's answers differ from those of the Rust template.
-pub fn assert_same_decisions(component: &Path) {
+pub(crate) fn assert_same_decisions(component: &Path) {
     let subject = compiled(component);
     let suite = Suite::read(&example("scenarios.toml")).unwrap();
     let payload = Arc::<Payload>::default();
@@ -95,7 +93,7 @@ pub fn assert_same_decisions(component: &Path) {
     }
     let unknown = Settings::from([("attempt\0é", "8")]);
     for settings in ATTEMPTS.map(attempts).into_iter().chain([unknown]) {
-        let failure = crate::failure("lock_timeout");
+        let failure = backstop_tests::failure("lock_timeout");
         let evaluation = subject.policy(&settings).evaluate(&failure, &payload);
         assert!(!evaluation.read_clock, "{settings:?}");
         let expected = match Payments::configure(&settings) {

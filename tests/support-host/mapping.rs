@@ -8,9 +8,9 @@ use backstop_host::lambda::BatchResponse;
 use backstop_queue::{BATCH_ENTRIES, Message, Queue, Sqs, VisibilityTimeout};
 use tokio::process::Command;
 
-use crate::aws::{self, Queues};
 use crate::retries::event;
-use crate::runtime_api::RuntimeApi;
+use backstop_tests::aws::{self, Queues};
+use backstop_tests::runtime_api::RuntimeApi;
 
 /// The environment that Lambda gives to a process, and nothing else; `root` is where its package is.
 pub fn as_lambda_does<'a>(
