@@ -1,53 +1,32 @@
 //! Who put a message into a dead-letter queue, recognised by its attributes and its body.
 
-use std::fmt;
 use std::str::FromStr;
 
 use backstop_json::Object;
 use backstop_queue::Message;
 use serde::Serialize;
 
-/// Who put a message into a dead-letter queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Origin {
-    /// A host of Backstop, as a policy or a limit decided. Its attributes say why.
-    Backstop,
-    /// The redrive policy of an SQS queue, because a message was received too often. Nobody knows its error.
-    Sqs,
-    /// A Lambda function's `DeadLetterConfig`: the event, and the error in attributes.
-    LambdaDeadLetter,
-    /// A Lambda function's on-failure destination: a record with the event and the function's response.
-    LambdaDestination,
-    /// The redrive policy of a subscription to an SNS topic.
-    Sns,
-    /// Somebody else.
-    Unknown,
+backstop_core::names! {
+    /// Who put a message into a dead-letter queue.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Origin {
+        /// A host of Backstop, as a policy or a limit decided. Its attributes say why.
+        Backstop = "backstop",
+        /// The redrive policy of an SQS queue, because a message was received too often. Nobody knows its error.
+        Sqs = "sqs",
+        /// A Lambda function's `DeadLetterConfig`: the event, and the error in attributes.
+        LambdaDeadLetter = "lambda-dead-letter",
+        /// A Lambda function's on-failure destination: a record with the event and the function's response.
+        LambdaDestination = "lambda-destination",
+        /// The redrive policy of a subscription to an SNS topic.
+        Sns = "sns",
+        /// Somebody else.
+        Unknown = "unknown",
+    }
 }
 
 impl Origin {
-    /// Every origin.
-    pub const ALL: [Self; 6] = [
-        Self::Backstop,
-        Self::Sqs,
-        Self::LambdaDeadLetter,
-        Self::LambdaDestination,
-        Self::Sns,
-        Self::Unknown,
-    ];
-
-    /// Its name on command lines and in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Backstop => "backstop",
-            Self::Sqs => "sqs",
-            Self::LambdaDeadLetter => "lambda-dead-letter",
-            Self::LambdaDestination => "lambda-destination",
-            Self::Sns => "sns",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// The origin of a message.
     ///
     /// Lambda writes the attributes `RequestID`, `ErrorCode` (the HTTP status of the invocation, as a number) and `ErrorMessage`, with the event as the body. SNS writes the notification as the body and no attributes. With raw delivery, the body is the published text with the publisher's attributes, so that nothing tells where it comes from.
@@ -94,12 +73,6 @@ pub(crate) fn fields(body: &str) -> Option<Object<'_>> {
 /// The function that a destination record names.
 pub(crate) fn function(body: &str) -> Option<String> {
     fields(body)?.object("requestContext")?.text("functionArn")
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 impl FromStr for Origin {

@@ -1,42 +1,32 @@
 //! The languages with a template and a build, and their toolchains.
 
-use std::fmt;
-
 use serde::Deserialize;
 
 /// The Rust of the template's `rust-toolchain.toml`, and the target that it compiles for.
 pub(crate) const RUST_CHANNEL: &str = "1.95.0";
 pub(crate) const RUST_TARGET: &str = "wasm32-unknown-unknown";
 
-/// A language with a template in `examples/policies/` and a build. Other languages work too, if their own tools can build a component of `wit/policy.wit`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Language {
-    /// With the SDK in policies/sdk; cargo
-    Rust,
-    /// QuickJS in WebAssembly; npm's componentize-qjs
-    JavaScript,
-    /// JavaScript with the contract's types; npm's typescript
-    TypeScript,
-    /// CPython in WebAssembly; PyPI's componentize-py
-    Python,
-    /// Go itself, 1.27.1 or later
-    Go,
-    /// Zig's C compiler; PyPI's ziglang
-    C,
+backstop_core::names! {
+    /// A language with a template in `examples/policies/` and a build. Other languages work too, if their own tools can build a component of `wit/policy.wit`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Language {
+        /// With the SDK in policies/sdk; cargo
+        Rust = "rust",
+        /// QuickJS in WebAssembly; npm's componentize-qjs
+        JavaScript = "javascript",
+        /// JavaScript with the contract's types; npm's typescript
+        TypeScript = "typescript",
+        /// CPython in WebAssembly; PyPI's componentize-py
+        Python = "python",
+        /// Go itself, 1.27.1 or later
+        Go = "go",
+        /// Zig's C compiler; PyPI's ziglang
+        C = "c",
+    }
 }
 
 impl Language {
-    /// Every language, in the order of the documentation.
-    pub const ALL: [Self; 6] = [
-        Self::Rust,
-        Self::JavaScript,
-        Self::TypeScript,
-        Self::Python,
-        Self::Go,
-        Self::C,
-    ];
-
     /// The name, as people write it.
     pub fn title(self) -> &'static str {
         match self {
@@ -102,13 +92,6 @@ impl Language {
             Self::Go => &[&["go"]],
             Self::C => &[&["zig", "python-zig"]],
         }
-    }
-}
-
-impl fmt::Display for Language {
-    /// As `policy.toml` and `--lang` name it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.title().to_lowercase())
     }
 }
 

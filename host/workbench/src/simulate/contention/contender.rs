@@ -57,13 +57,15 @@ pub fn lost_write(error: Error, source: String, attributes: Vec<(String, String)
     }
 }
 
-/// The baselines that policies are compared with. Each runs in the sandbox like any other policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Baseline {
-    /// Retries immediately.
-    None,
-    /// Backoff without jitter.
-    Exponential,
+backstop_core::names! {
+    /// The baselines that policies are compared with. Each runs in the sandbox like any other policy.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Baseline {
+        /// Retries immediately.
+        None = "none",
+        /// Backoff without jitter.
+        Exponential = "exponential",
+    }
 }
 
 /// Why a baseline can't be loaded.
@@ -80,16 +82,8 @@ pub enum BaselineError {
 impl Baseline {
     /// The baseline of this name.
     pub fn named(name: &str) -> Option<Self> {
-        let all = [Self::None, Self::Exponential];
-        all.into_iter().find(|baseline| baseline.name() == name)
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Exponential => "exponential",
-        }
+        let mut all = Self::ALL.into_iter();
+        all.find(|baseline| baseline.as_str() == name)
     }
 
     /// The baseline as a policy. `exponential` takes `base` and `cap`, by default those of the publication.
@@ -106,7 +100,7 @@ impl Baseline {
             .replace("0 (; base ;)", &base.to_string())
             .replace("0 (; cap ;)", &cap.to_string());
         let part = Part {
-            component: Component::load(sandbox, self.name(), text.as_bytes())?,
+            component: Component::load(sandbox, self.as_str(), text.as_bytes())?,
             settings: Settings::new(),
         };
         Ok(Policy::single(sandbox, part))
