@@ -18,6 +18,7 @@ const SMALL_READ: usize = 4 << 10;
 
 /// Decides for one queue.
 #[derive(Clone)]
+#[must_use = "it decides when it is asked"]
 pub struct Decider {
     policy: Arc<LivePolicy>,
     bounds: Bounds,
@@ -47,14 +48,12 @@ impl Decider {
     }
 
     /// Passes every decision to this observer too.
-    #[must_use]
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.add(observer);
         self
     }
 
     /// Compares every decision with this shadow. Observers receive the decision after the shadow has answered.
-    #[must_use]
     pub fn shadowed_by(mut self, shadow: Option<Arc<Shadow>>) -> Self {
         self.observers.set_shadow(shadow);
         self
@@ -87,7 +86,6 @@ impl Decider {
     }
 
     /// Adds the queue's retention to the bounds, unless the operator has set one.
-    #[must_use]
     pub fn within_retention(mut self, retention: Milliseconds) -> Self {
         self.bounds.retention.get_or_insert(retention);
         self

@@ -44,6 +44,7 @@ pub enum AfterFailure {
 ///     .after_failure(AfterFailure::GoOn);
 /// # Ok(delivery) }
 /// ```
+#[must_use = "it delivers nothing before it is run"]
 pub struct Delivery<T> {
     pub(crate) target: Arc<T>,
     pub(crate) policy: Arc<dyn Policy>,
@@ -78,14 +79,12 @@ impl<T: Target> Delivery<T> {
     }
 
     /// The policy that decides whether and when a failed entry is sent again. A dead letter and a discard both end as [`GivenUp`](crate::Undelivered::GivenUp).
-    #[must_use]
     pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
         self.policy = Arc::new(policy);
         self
     }
 
     /// The most requests in flight, at least 1; 16 by default.
-    #[must_use]
     pub fn requests(mut self, requests: usize) -> Self {
         self.requests = requests.max(1);
         self
@@ -94,28 +93,24 @@ impl<T: Target> Delivery<T> {
     /// The most entries, and the most of their bytes, that are taken from the input and have no outcome: in flight, delayed, or behind another entry of their group. 10,000 entries and 64 MiB by default.
     ///
     /// The next entry is not taken before there is room, so that one entry can exceed the bytes. Entries that are delayed for a long time fill it up.
-    #[must_use]
     pub fn max_held(mut self, entries: usize, bytes: usize) -> Self {
         (self.max_entries, self.max_bytes) = (entries.max(1), bytes.max(1));
         self
     }
 
     /// How long a request that is not full waits for more entries; 10 ms by default.
-    #[must_use]
     pub fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;
         self
     }
 
     /// What happens to the rest of a group when one of its entries is not delivered.
-    #[must_use]
     pub fn after_failure(mut self, after_failure: AfterFailure) -> Self {
         self.after_failure = after_failure;
         self
     }
 
     /// The number that all jitter follows from: a random one by default. With the same number, tests get the same delays.
-    #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -131,7 +126,6 @@ impl<T: Target> Delivery<T> {
     /// })
     /// # }
     /// ```
-    #[must_use]
     pub fn stop_when(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         self.stop = Some(Box::pin(stop));
         self

@@ -27,6 +27,7 @@ const INSTANCES: u32 = 3 * DECISIONS;
 ///
 /// Cheap to clone; clones share the engine. No data is shared between decisions: each has fresh instances.
 #[derive(Clone)]
+#[must_use = "it is for the policies that are loaded into it"]
 pub struct Sandbox {
     pub(super) engine: Engine,
     pub(super) limits: Limits,
@@ -85,21 +86,18 @@ impl Sandbox {
     }
 
     /// Sets the folders of compiled policies.
-    #[must_use]
     pub fn with_compiled(mut self, compiled: Compiled) -> Self {
         self.compiled = compiled;
         self
     }
 
     /// Sets where policies are compiled.
-    #[must_use]
     pub fn with_compiler(mut self, compiler: Compiler) -> Self {
         self.compiler = compiler;
         self
     }
 
     /// Sets the maximum number of decisions at once: from 1 to the size of the pool.
-    #[must_use]
     pub fn deciding_at_once(mut self, decisions: u32) -> Self {
         self.slots = Arc::new(Slots::new(decisions.clamp(1, DECISIONS)));
         self

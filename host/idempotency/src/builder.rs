@@ -133,6 +133,7 @@ impl Idempotency {
 ///     .build()?;
 /// # Ok::<(), backstop_idempotency::BuildError>(())
 /// ```
+#[must_use = "it does nothing before `build`"]
 #[derive(Debug)]
 pub struct IdempotencyBuilder {
     settings: Settings,
@@ -141,42 +142,36 @@ pub struct IdempotencyBuilder {
 
 impl IdempotencyBuilder {
     /// Where the key is in an event: a JSON pointer, or JMESPath with the feature `jmespath`.
-    #[must_use]
     pub fn key(mut self, path: &str) -> Self {
         self.settings.key = self.path(path);
         self
     }
 
     /// What of an event has to be the same in a repeat. A repeat with another payload is refused with [`OnceError::PayloadMismatch`](crate::OnceError::PayloadMismatch).
-    #[must_use]
     pub fn validate(mut self, path: &str) -> Self {
         self.settings.validate = self.path(path);
         self
     }
 
     /// How long a lease lasts. It is renewed at each third of it. The default is the time until the call's deadline, without renewals, and 20 s for a call without a deadline. A shorter lease lets another owner take over sooner after a crash, and is lost in a shorter outage of the store: one of half the lease does no harm.
-    #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = Some(lease);
         self
     }
 
     /// How long completed work is remembered: 30 days by default. It has to be longer than an event can come again: 14 days in a queue, and the longest delay of its policy, which is 14 days at most. Powertools has an hour.
-    #[must_use]
     pub fn expires_after(mut self, duration: Duration) -> Self {
         self.settings.expires_after = duration;
         self
     }
 
     /// How long one request to the store may take: 5 s by default. A claim that takes longer fails, a renewal and the end of the work are sent again.
-    #[must_use]
     pub fn request_timeout(mut self, duration: Duration) -> Self {
         self.settings.request_timeout = duration;
         self
     }
 
     /// How long the end of the work is written again while the store does not answer: a minute by default, and never beyond the call's deadline.
-    #[must_use]
     pub fn record_timeout(mut self, duration: Duration) -> Self {
         self.settings.record_timeout = duration;
         self
@@ -192,7 +187,6 @@ impl IdempotencyBuilder {
     ///     .build()?;
     /// # Ok::<(), backstop_idempotency::BuildError>(())
     /// ```
-    #[must_use]
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
         self.settings.on_unknown = on_unknown;
         self
@@ -210,14 +204,12 @@ impl IdempotencyBuilder {
     /// assert_eq!(orders.key_of(&Event::parse("{}")?)?, None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn on_missing_key(mut self, on_missing_key: OnMissingKey) -> Self {
         self.settings.on_missing_key = on_missing_key;
         self
     }
 
     /// The hash in keys and validations.
-    #[must_use]
     pub fn hash(mut self, function: HashFunction) -> Self {
         self.settings.hash = function;
         self
@@ -249,7 +241,6 @@ impl IdempotencyBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn observe(mut self, observer: impl Fn(Observed) + Send + Sync + 'static) -> Self {
         self.settings.observer = Observer(Arc::new(observer));
         self
@@ -276,7 +267,6 @@ impl IdempotencyBuilder {
     /// assert_eq!(clock.elapsed(), minute);
     /// # Ok::<(), backstop_idempotency::BuildError>(())
     /// ```
-    #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.settings.clock = Arc::new(clock);
         self

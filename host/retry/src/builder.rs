@@ -44,6 +44,7 @@ const LONGEST_RETRY_AFTER: Milliseconds = Milliseconds(60_000);
 ///     .build()?;
 /// assert_eq!(retrier.name(), "orders-table");
 /// # Ok::<(), backstop_retry::BuildError>(())
+#[must_use = "it makes a retrier with `build`"]
 /// ```
 pub struct RetrierBuilder {
     name: String,
@@ -122,14 +123,12 @@ impl RetrierBuilder {
     }
 
     /// Its name: the label of its metrics and the field of its spans; `default` unless set. Give each dependency its own.
-    #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
     /// The `source` of its failures, which a policy sees; `retrier:NAME` unless set.
-    #[must_use]
     pub fn source(mut self, source: impl Into<String>) -> Self {
         self.source = Some(source.into());
         self
@@ -147,7 +146,6 @@ impl RetrierBuilder {
     /// Retrier::builder().policy("full-jitter").set("base", "50ms").set("max-attempts", "8").build()?;
     /// # Ok::<(), backstop_retry::BuildError>(())
     /// ```
-    #[must_use]
     pub fn policy<M>(mut self, policy: impl IntoPolicy<M>) -> Self {
         self.policy = policy.into_policy().0;
         self
@@ -162,7 +160,6 @@ impl RetrierBuilder {
     /// assert_eq!(retrier.budget().unwrap().name(), "orders-table");
     /// # Ok::<(), backstop_retry::BuildError>(())
     /// ```
-    #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
         self.policy = Choice::Native(profile.policy());
         self.budget_of_profile = Some(profile.budget());
@@ -170,21 +167,18 @@ impl RetrierBuilder {
     }
 
     /// A setting of a policy by its name, as on a command line.
-    #[must_use]
     pub fn set(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
         self
     }
 
     /// The most attempts of a call, whatever the policy decides. By default only the policy limits them. Zero counts as one.
-    #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = Some(NonZeroU32::new(attempts).unwrap_or(NonZeroU32::MIN));
         self
     }
 
     /// The longest delay, whatever the policy decides; 14 days by default. With zero, every retry comes at once, and with less than a millisecond, after that: a policy has whole milliseconds only. A longer one is shortened, also one that a service asks for in `Retry-After`: [`max_retry_after`](Self::max_retry_after) has no default then.
-    #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = Some(delay);
         self
@@ -200,56 +194,48 @@ impl RetrierBuilder {
     /// let patient = Retrier::builder().max_retry_after(Duration::from_secs(600)).build()?;
     /// # Ok::<(), backstop_retry::BuildError>(())
     /// ```
-    #[must_use]
     pub fn max_retry_after(mut self, time: Duration) -> Self {
         self.max_retry_after = Some(time);
         self
     }
 
     /// The longest that one attempt may take, see [`Run::attempt_timeout`](crate::Run::attempt_timeout).
-    #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.options.attempt_timeout = Some(timeout);
         self
     }
 
     /// The least time before the deadline that makes an attempt worthwhile, see [`Run::min_attempt_time`](crate::Run::min_attempt_time).
-    #[must_use]
     pub fn min_attempt_time(mut self, time: Duration) -> Self {
         self.options.min_attempt_time = time;
         self
     }
 
     /// Whether the deadline cuts an attempt short, see [`Run::interrupt_at_deadline`](crate::Run::interrupt_at_deadline).
-    #[must_use]
     pub fn interrupt_at_deadline(mut self, interrupt: bool) -> Self {
         self.options.interrupt_at_deadline = interrupt;
         self
     }
 
     /// The retry budget, which it shares with every other retrier that has it. Without one, and without a [`profile`](Self::profile), nothing limits the retries of many calls together.
-    #[must_use]
     pub fn budget(mut self, budget: &Budget) -> Self {
         self.budget = Some(budget.clone());
         self
     }
 
     /// The circuit breaker, which it shares with every other retrier that has it. Each attempt asks it, also the first one of a call; one that is refused ends the call with [`RetryError::BreakerOpen`](crate::RetryError::BreakerOpen) at once.
-    #[must_use]
     pub fn breaker(mut self, breaker: &Breaker) -> Self {
         self.breaker = Some(breaker.clone());
         self
     }
 
     /// The limit of attempts that are under way at once, which it shares with every other retrier that has it.
-    #[must_use]
     pub fn bulkhead(mut self, bulkhead: &Bulkhead) -> Self {
         self.bulkhead = Some(bulkhead.clone());
         self
     }
 
     /// Passes every event to this observer too.
-    #[must_use]
     pub fn observe(mut self, observer: impl Observer + 'static) -> Self {
         self.observers.push(Arc::new(observer));
         self
@@ -268,20 +254,17 @@ impl RetrierBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn record(self, recorder: &Arc<Recorder>) -> Self {
         self.observe(Records(Arc::clone(recorder)))
     }
 
     /// The clock; tokio's by default.
-    #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
     /// Makes the ids of its calls, and so the randomness of their delays, the same in every run of the program: for tests.
-    #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
@@ -289,7 +272,6 @@ impl RetrierBuilder {
 
     /// What its WebAssembly policy shares with others: sandbox, cache, keys; [`default_catalog`](crate::wasm::default_catalog) unless set.
     #[cfg(feature = "wasm")]
-    #[must_use]
     pub fn catalog(mut self, catalog: crate::wasm::Catalog) -> Self {
         self.wasm.catalog = Some(catalog);
         self
@@ -297,7 +279,6 @@ impl RetrierBuilder {
 
     /// A file of [scenarios](crate::wasm) that every version of its WebAssembly policy must pass before it decides.
     #[cfg(feature = "wasm")]
-    #[must_use]
     pub fn scenarios(mut self, path: impl Into<std::path::PathBuf>) -> Self {
         self.wasm.scenarios = Some(path.into());
         self

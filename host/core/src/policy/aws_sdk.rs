@@ -23,6 +23,7 @@ use crate::settings::Settings;
 /// assert_eq!(policy.settings().to_string(), "base=25ms, max-attempts=6");
 /// ```
 #[derive(Clone)]
+#[must_use = "a policy decides nothing by itself"]
 pub struct AwsSdk {
     rule: backstop_backoff::AwsSdk,
     /// The program set `max-attempts` to 0, which is invalid.
@@ -53,28 +54,24 @@ impl AwsSdk {
     }
 
     /// The delay that backoff starts from, 1 ms to 14 days.
-    #[must_use]
     pub fn base(mut self, base: Duration) -> Self {
         self.rule.base = milliseconds(base);
         self
     }
 
     /// The delay that backoff starts from after a throttling error, 1 ms to 14 days.
-    #[must_use]
     pub fn throttling_base(mut self, base: Duration) -> Self {
         self.rule.throttling_base = Some(milliseconds(base));
         self
     }
 
     /// The longest delay, from both bases to 14 days.
-    #[must_use]
     pub fn cap(mut self, cap: Duration) -> Self {
         self.rule.cap = milliseconds(cap);
         self
     }
 
     /// Gives up after this many failed attempts, at least 1.
-    #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.rule.max_attempts = NonZeroU32::new(attempts).unwrap_or(NonZeroU32::MIN);
         self.zero_attempts = attempts == 0;
@@ -82,7 +79,6 @@ impl AwsSdk {
     }
 
     /// Whether the delay that the failing service asks for counts; yes by default.
-    #[must_use]
     pub fn respect_retry_after(mut self, respect: bool) -> Self {
         self.rule.respect_retry_after = respect;
         self

@@ -51,21 +51,18 @@ pub use standard::*;
 macro_rules! setters_of_codes {
     ($field:ident) => {
         /// Errors with these codes are permanent, whatever their status and the classification otherwise say. In a code, `*` stands for any text. A code that is written out precedes patterns, and a pattern with more characters one with fewer.
-        #[must_use]
         pub fn permanent(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
             self.$field.codes.extend(Class::Permanent, codes);
             self
         }
 
         /// Errors with these codes are transient, see [`permanent`](Self::permanent).
-        #[must_use]
         pub fn transient(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
             self.$field.codes.extend(Class::Transient, codes);
             self
         }
 
         /// Errors with these codes are throttled, see [`permanent`](Self::permanent).
-        #[must_use]
         pub fn throttled(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
             self.$field.codes.extend(Class::Throttled, codes);
             self

@@ -54,6 +54,7 @@ crate::built_in_policies!(formulas);
 /// A built-in policy with the formula `F`: [`FullJitter`], [`EqualJitter`], [`Linear`] or [`DecorrelatedJitter`].
 ///
 /// The methods change one setting each. They never fail: [`validate`](Policy::validate) reports invalid values, in the words that the component with the same name uses. Durations are rounded up to whole milliseconds.
+#[must_use = "a policy decides nothing by itself"]
 pub struct Standard<F> {
     settings: Settings,
     /// The program set `max-attempts` to 0, which is invalid.
@@ -72,28 +73,24 @@ impl<F: Formula> Standard<F> {
     }
 
     /// The delay that backoff starts from, 1 ms to 14 days; 1 s by default.
-    #[must_use]
     pub fn base(mut self, base: Duration) -> Self {
         self.settings.base = milliseconds(base);
         self
     }
 
     /// The longest delay by the formula, from the base to 14 days; 12 h by default.
-    #[must_use]
     pub fn cap(mut self, cap: Duration) -> Self {
         self.settings.cap = milliseconds(cap);
         self
     }
 
     /// The shortest delay, at most the cap; 0 by default.
-    #[must_use]
     pub fn floor(mut self, floor: Duration) -> Self {
         self.settings.floor = milliseconds(floor);
         self
     }
 
     /// Gives up after this many failed attempts, at least 1; never by default.
-    #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.settings.max_attempts = NonZeroU32::new(attempts).or(Some(NonZeroU32::MIN));
         self.zero_attempts = attempts == 0;
@@ -101,14 +98,12 @@ impl<F: Formula> Standard<F> {
     }
 
     /// Gives up at a failure of this age or older, 1 ms to 14 days; never by default.
-    #[must_use]
     pub fn max_age(mut self, age: Duration) -> Self {
         self.settings.max_age = Some(milliseconds(age));
         self
     }
 
     /// Whether a delay is at least what the failing service asked for, even beyond the cap, up to 14 days; yes by default.
-    #[must_use]
     pub fn respect_retry_after(mut self, respect: bool) -> Self {
         self.settings.respect_retry_after = respect;
         self
