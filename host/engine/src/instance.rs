@@ -82,6 +82,18 @@ backstop_core::names! {
     }
 }
 
+/// A row for each question of the contract: its step, its function here, the component's part that answers it, and the part's function.
+macro_rules! questions {
+    ($($phase:ident: $ask:ident($($input:ident: $of:ty),+) -> $answer:ty = $part:ident.$call:ident;)+) => {$(
+        pub(super) fn $ask(&mut self, $($input: &$of),+) -> Result<$answer, EvaluationError> {
+            let indices = self.component.$part.as_ref();
+            self.call(Phase::$phase, indices, |indices, store, instance| {
+                indices.load(&mut *store, instance)?.$call(store, $($input),+)
+            })
+        }
+    )+};
+}
+
 /// One instance and its store, from before its first instruction to the end of the decision.
 pub(super) struct Live<'a> {
     sandbox: &'a Sandbox,
@@ -155,55 +167,11 @@ impl<'a> Live<'a> {
             .map_err(|error| self.error_of(Phase::Start, &error))
     }
 
-    pub(super) fn classify(
-        &mut self,
-        error: &types::Error,
-    ) -> Result<types::ErrorClass, EvaluationError> {
-        let indices = self.component.classifier.as_ref();
-        self.call(Phase::Classify, indices, |indices, store, instance| {
-            indices
-                .load(&mut *store, instance)?
-                .call_classify(store, error)
-        })
-    }
-
-    pub(super) fn judge(
-        &mut self,
-        failure: &types::Failure,
-        class: &types::ErrorClass,
-    ) -> Result<types::Verdict, EvaluationError> {
-        let indices = self.component.dead_lettering.as_ref();
-        self.call(Phase::Judge, indices, |indices, store, instance| {
-            indices
-                .load(&mut *store, instance)?
-                .call_judge(store, failure, class)
-        })
-    }
-
-    pub(super) fn delay(
-        &mut self,
-        failure: &types::Failure,
-        class: &types::ErrorClass,
-    ) -> Result<u32, EvaluationError> {
-        let indices = self.component.backoff.as_ref();
-        self.call(Phase::Delay, indices, |indices, store, instance| {
-            indices
-                .load(&mut *store, instance)?
-                .call_delay(store, failure, class)
-        })
-    }
-
-    pub(super) fn down_for(
-        &mut self,
-        failure: &types::Failure,
-        class: &types::ErrorClass,
-    ) -> Result<Option<u32>, EvaluationError> {
-        let indices = self.component.outage.as_ref();
-        self.call(Phase::DownFor, indices, |indices, store, instance| {
-            indices
-                .load(&mut *store, instance)?
-                .call_down_for(store, failure, class)
-        })
+    questions! {
+        Classify: classify(error: types::Error) -> types::ErrorClass = classifier.call_classify;
+        Judge: judge(failure: types::Failure, class: types::ErrorClass) -> types::Verdict = dead_lettering.call_judge;
+        Delay: delay(failure: types::Failure, class: types::ErrorClass) -> u32 = backoff.call_delay;
+        DownFor: down_for(failure: types::Failure, class: types::ErrorClass) -> Option<u32> = outage.call_down_for;
     }
 
     /// The fuel used so far.

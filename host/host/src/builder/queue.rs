@@ -19,8 +19,8 @@ impl Backstop {
         policy: impl Into<String>,
         settings: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
-        self.part("classifier", policy, settings, |parts, part| {
-            parts.classifier = Some(part)
+        self.part("classifier", policy, settings, |parts| {
+            &mut parts.classifier
         })
     }
 
@@ -30,8 +30,8 @@ impl Backstop {
         policy: impl Into<String>,
         settings: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
-        self.part("dead-lettering", policy, settings, |parts, part| {
-            parts.dead_lettering = Some(part);
+        self.part("dead-lettering", policy, settings, |parts| {
+            &mut parts.dead_lettering
         })
     }
 
@@ -41,9 +41,7 @@ impl Backstop {
         policy: impl Into<String>,
         settings: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
-        self.part("backoff", policy, settings, |parts, part| {
-            parts.backoff = Some(part)
-        })
+        self.part("backoff", policy, settings, |parts| &mut parts.backoff)
     }
 
     /// The part of a composed policy that says that what is behind a message is down, with its settings.
@@ -52,9 +50,7 @@ impl Backstop {
         policy: impl Into<String>,
         settings: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
-        self.part("outage", policy, settings, |parts, part| {
-            parts.outage = Some(part)
-        })
+        self.part("outage", policy, settings, |parts| &mut parts.outage)
     }
 
     fn part<N: Into<String>, V: Into<String>>(
@@ -62,7 +58,7 @@ impl Backstop {
         role: &str,
         policy: impl Into<String>,
         settings: impl IntoIterator<Item = (N, V)>,
-        fill: impl Fn(&mut Parts, Part),
+        of: impl Fn(&mut Parts) -> &mut Option<Part>,
     ) -> Self {
         let part = Part {
             name: policy.into(),
@@ -73,7 +69,7 @@ impl Backstop {
                 Some(Policy::Parts(parts)) => parts,
                 Some(Policy::Single(_)) | None => Box::default(),
             };
-            fill(&mut parts, part.clone());
+            *of(&mut parts) = Some(part.clone());
             queue.policy = Some(Policy::Parts(parts));
         })
     }

@@ -19,20 +19,28 @@ pub(super) const CODE_BYTES: usize = 256;
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct Filter {
     /// Messages that failed with one of these error codes. In a code and a class, `*` stands for any text.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[serde(deserialize_with = "at_least_one")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "at_least_one"
+    )]
     pub code: Vec<String>,
     /// Messages whose failure has one of these classes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[serde(deserialize_with = "at_least_one")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "at_least_one"
+    )]
     pub class: Vec<String>,
     /// Messages with this number of failed attempts.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[serde(deserialize_with = "at_least_one")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "at_least_one"
+    )]
     pub attempt: Vec<NonZeroU32>,
     /// The messages with these ids.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[serde(deserialize_with = "at_least_one")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "at_least_one"
+    )]
     pub id: Vec<String>,
     /// Messages that are due after this time.
     #[serde(skip_serializing_if = "Option::is_none")]
