@@ -17,6 +17,7 @@ pub mod rate;
 pub mod retry_after;
 pub mod settings;
 pub mod share;
+mod shown;
 pub mod text;
 
 pub use decision::fallback;

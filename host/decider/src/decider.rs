@@ -26,15 +26,9 @@ pub struct Decider {
     threads: Arc<DecisionThreads>,
 }
 
-impl std::fmt::Debug for Decider {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Decider")
-            .field("queue", &self.observers.queue())
-            .field("policy", &self.policy)
-            .field("bounds", &self.bounds)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Decider, decider =>
+    queue = decider.observers.queue(), policy = decider.policy, bounds = decider.bounds
+);
 
 impl Decider {
     /// Decides for the queue with this name, with the version of the policy that is live at the time.

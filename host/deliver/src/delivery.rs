@@ -132,15 +132,8 @@ impl<T: Target> Delivery<T> {
     }
 }
 
-impl<T> std::fmt::Debug for Delivery<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Delivery")
-            .field("policy", &self.policy)
-            .field("requests", &self.requests)
-            .field("max_entries", &self.max_entries)
-            .field("max_bytes", &self.max_bytes)
-            .field("linger", &self.linger)
-            .field("after_failure", &self.after_failure)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Delivery<T>, delivery =>
+    policy = delivery.policy, requests = delivery.requests, max_entries = delivery.max_entries,
+    max_bytes = delivery.max_bytes, linger = delivery.linger,
+    after_failure = delivery.after_failure
+);

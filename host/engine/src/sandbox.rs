@@ -36,13 +36,7 @@ pub struct Sandbox {
     slots: Arc<Slots>,
 }
 
-impl fmt::Debug for Sandbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sandbox")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Sandbox, sandbox => limits = sandbox.limits);
 
 /// The engine can't be set up on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,6 +1,5 @@
 //! Metrics for Prometheus: recorded in memory, and served as text at an address that the operator names.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -79,11 +78,7 @@ pub(crate) struct Page {
     _upkeep: JoinSet<()>,
 }
 
-impl fmt::Debug for Page {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Page").finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Page);
 
 impl Page {
     /// The metrics now.

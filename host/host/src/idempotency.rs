@@ -148,14 +148,7 @@ struct Once {
     needs_key: bool,
 }
 
-impl std::fmt::Debug for Once {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Once")
-            .field("handler", &self.handler)
-            .field("store", &self.store)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Once, once => handler = once.handler, store = once.store);
 
 #[async_trait]
 impl Handler for Once {

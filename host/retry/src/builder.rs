@@ -1,7 +1,6 @@
 //! How a retrier is built.
 
 use std::collections::hash_map::RandomState;
-use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -44,8 +43,8 @@ const LONGEST_RETRY_AFTER: Milliseconds = Milliseconds(60_000);
 ///     .build()?;
 /// assert_eq!(retrier.name(), "orders-table");
 /// # Ok::<(), backstop_retry::BuildError>(())
-#[must_use = "it makes a retrier with `build`"]
 /// ```
+#[must_use = "it makes a retrier with `build`"]
 pub struct RetrierBuilder {
     name: String,
     source: Option<String>,
@@ -380,10 +379,4 @@ fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-impl fmt::Debug for RetrierBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetrierBuilder")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(RetrierBuilder, builder => name = builder.name);

@@ -214,14 +214,7 @@ fn name(name: &str) -> String {
     }
 }
 
-impl<W> std::fmt::Debug for Emf<W> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Emf")
-            .field("namespace", &self.namespace)
-            .field("service", &self.service)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Emf<W>, emf => namespace = emf.namespace, service = emf.service);
 
 #[cfg(test)]
 #[path = "emf_tests.rs"]

@@ -1,7 +1,6 @@
 //! The retrier, and how it decides about a failed attempt.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -145,15 +144,9 @@ impl Retrier {
     }
 }
 
-impl fmt::Debug for Retrier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retrier")
-            .field("name", &self.0.name)
-            .field("policy", &self.0.policy)
-            .field("budget", &self.0.budget)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Retrier, retrier =>
+    name = retrier.0.name, policy = retrier.0.policy, budget = retrier.0.budget
+);
 
 impl Inner {
     /// The failed attempt as a policy receives it, within the bounds of the contract.

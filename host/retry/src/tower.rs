@@ -4,7 +4,6 @@
 //!
 //! [tower]: ::tower
 
-use std::fmt;
 use std::future::poll_fn;
 use std::num::NonZeroU32;
 use std::pin::Pin;
@@ -279,14 +278,9 @@ where
     }
 }
 
-impl<D> fmt::Debug for RetryPolicy<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryPolicy")
-            .field("retrier", &self.layer.retrier)
-            .field("attempts", &self.attempts)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(RetryPolicy<D>, policy =>
+    retrier = policy.layer.retrier, attempts = policy.attempts
+);
 
 #[cfg(test)]
 #[path = "tower_tests.rs"]

@@ -5,7 +5,6 @@
 mod backlog;
 mod counts;
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -55,14 +54,7 @@ struct Warnings {
     is_slow: bool,
 }
 
-impl fmt::Debug for Shadow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shadow")
-            .field("queue", &self.shared.queue)
-            .field("policy", &self.shared.policy)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Shadow, shadow => queue = shadow.shared.queue, policy = shadow.shared.policy);
 
 /// An engine for shadows: without a pool, one decision at a time.
 pub fn sandbox(limits: Limits) -> Result<Sandbox, SandboxError> {

@@ -79,13 +79,7 @@ pub struct Down {
     pub failed: u32,
 }
 
-impl std::fmt::Debug for Breaker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Breaker")
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Breaker, breaker => queue = breaker.queue);
 
 impl Breaker {
     /// The breaker of the queue with this name. Without options, everything passes.

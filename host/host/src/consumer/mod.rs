@@ -82,14 +82,7 @@ pub struct Consumer {
     folder: Option<PathBuf>,
 }
 
-impl std::fmt::Debug for Consumer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Consumer")
-            .field("name", &self.name)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Consumer, consumer => name = consumer.name, options = consumer.options);
 
 /// The state that all tasks of a running consumer share.
 struct Shared {

@@ -16,7 +16,6 @@ mod retry_queue;
 mod start;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,14 +98,9 @@ pub struct RetryHandler {
     mappings: Mappings,
 }
 
-impl fmt::Debug for RetryHandler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryHandler")
-            .field("decider", &self.decider)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(RetryHandler, handler =>
+    decider = handler.decider, options = handler.options
+);
 
 impl RetryHandler {
     /// A handler that reaches its queues through `connections`. Makes no requests before the first batch.

@@ -19,7 +19,6 @@ mod spread;
 mod wake;
 mod why;
 
-use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -80,14 +79,7 @@ pub struct Waiting {
     turn: tokio::sync::Mutex<()>,
 }
 
-impl fmt::Debug for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting")
-            .field("queue", &self.name)
-            .field("since", &self.since())
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Waiting, waiting => queue = waiting.name, since = waiting.since());
 
 impl Waiting {
     /// Nothing is remembered yet of the queue with this name.

@@ -1,6 +1,5 @@
 //! A policy that may change while it decides.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,14 +22,7 @@ pub struct LivePolicy {
     pub(super) state: State,
 }
 
-impl fmt::Debug for LivePolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LivePolicy")
-            .field("spec", &self.spec)
-            .field("active", &self.current())
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(LivePolicy, policy => spec = policy.spec, active = policy.current());
 
 impl LivePolicy {
     /// The active version.

@@ -1,6 +1,5 @@
 //! The clients of sources outside this machine, and the runtime that they use.
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 #[cfg(feature = "s3")]
@@ -28,11 +27,7 @@ struct Inner {
     runtime: OnceLock<Runtime>,
 }
 
-impl fmt::Debug for Remotes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remotes").finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Remotes);
 
 impl Drop for Inner {
     fn drop(&mut self) {

@@ -87,13 +87,7 @@ enum Allowed {
     Never,
 }
 
-impl std::fmt::Debug for Controls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Controls")
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Controls, controls => queue = controls.queue);
 
 impl Controls {
     /// The controls of the queue with this name.

@@ -46,11 +46,7 @@ pub struct Reloaded {
     pub need_restart: Vec<String>,
 }
 
-impl std::fmt::Debug for Reload {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reload").finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Reload);
 
 impl Reload {
     pub(super) fn new(queues: BTreeMap<String, Served>, started: &Reading) -> Self {

@@ -1,7 +1,6 @@
 //! The client of OCI registries. Everything fetched is verified against its digest; registries are not trusted.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -161,14 +160,9 @@ impl Registry {
     }
 }
 
-impl fmt::Debug for Registry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry")
-            .field("plain_http", &self.plain_http)
-            .field("token_servers", &self.token_servers)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Registry, registry =>
+    plain_http = registry.plain_http, token_servers = registry.token_servers
+);
 
 #[cfg(test)]
 mod tests {
