@@ -159,6 +159,7 @@ fn description() -> Description {
         visible: Some(0),
         redrive: None,
         delay: Milliseconds(0),
+        delayed: None,
         access_policy: None,
     }
 }

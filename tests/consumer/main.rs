@@ -24,6 +24,7 @@ mod in_memory;
 mod kept_waiting;
 mod limit_each;
 mod maintenance;
+mod metrics;
 mod operating;
 mod operating_document;
 mod outages;

@@ -6,12 +6,12 @@ use std::process::Command;
 
 use backstop_core::policy::NAMES;
 use backstop_host::config::Config;
-use backstop_telemetry::METRICS;
+use backstop_telemetry::{Kind, METRICS};
 use backstop_tests::backstop::{program, text};
 use backstop_tests::documents::{blocks, document, documents, top};
 
 /// Names that are others': of AWS, Linux, libraries that are compared, programs, and examples.
-const OF_OTHERS: [&str; 40] = [
+const OF_OTHERS: [&str; 41] = [
     "INSTA_UPDATE",
     "ByteStreamError",
     "CAP_SYS_PTRACE",
@@ -52,6 +52,7 @@ const OF_OTHERS: [&str; 40] = [
     "list-event-source-mappings",
     "event-source-arn",
     "start-message-move-task",
+    "scaleOnInFlight",
 ];
 
 /// The documents that say what is so now. The changelog also says what was.
@@ -315,13 +316,29 @@ fn every_list_of_the_built_in_policies_is_complete() {
     }
 }
 
-#[test]
-fn every_metric_in_the_documents_and_the_alerts_exists() {
-    let known: BTreeSet<_> = METRICS
+/// The names of all metrics, and of the series of those that are histograms.
+fn series() -> BTreeSet<String> {
+    let histograms = METRICS
         .iter()
-        .map(|metric| metric.name)
-        .chain(backstop_retry::telemetry::METRICS.iter().map(|it| it.name))
-        .collect();
+        .filter(|metric| matches!(metric.kind, Kind::Histogram(_)));
+    let parts = histograms
+        .flat_map(|it| ["bucket", "count", "sum"].map(|part| format!("{}_{part}", it.name)));
+    let of_host = METRICS.iter().map(|metric| metric.name);
+    let of_retrier = backstop_retry::telemetry::METRICS.iter().map(|it| it.name);
+    let names = of_host.chain(of_retrier).map(str::to_owned);
+    names.chain(parts).collect()
+}
+
+#[test]
+fn every_metric_in_the_documents_the_alerts_and_the_dashboard_exists() {
+    let known = series();
+    for file in ["alerts.yaml", "alerts_test.yaml", "dashboard.json"] {
+        let text = document(&format!("examples/operate/{file}"));
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut words = text.split(|c| !is_of_name(c));
+        let unknown = words.find(|it| it.starts_with("backstop_") && !known.contains(*it));
+        assert_eq!(unknown, None, "{file}");
+    }
     for (name, text) in current() {
         for code in code(&text) {
             for word in compound(&code).filter(|word| word.starts_with("backstop_")) {

@@ -10,6 +10,7 @@ pub mod examples;
 pub mod failure;
 pub mod idempotency;
 pub mod lock;
+pub mod lost;
 mod names;
 pub mod network;
 pub mod policy;

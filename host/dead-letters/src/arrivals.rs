@@ -99,6 +99,7 @@ mod tests {
             in_flight: Some(1),
             redrive: None,
             delay: Default::default(),
+            delayed: None,
             access_policy: None,
         };
         Arrivals::new(START, &description)

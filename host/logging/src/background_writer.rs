@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use backstop_core::lock::{lock, unpoisoned};
+use backstop_core::lost;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The size of the buffer, in bytes. Further lines are dropped and counted.
@@ -66,6 +67,7 @@ impl BackgroundWriter {
         let mut state = self.0.lock();
         if state.bytes + line.len() > WAITING_BYTES {
             state.dropped += 1;
+            lost::LOG_LINES.add();
             return;
         }
         state.bytes += line.len();
@@ -120,6 +122,7 @@ impl Shared {
                 Ok(()) => std::mem::take(&mut state.dropped),
                 Err(error) => {
                     state.dropped += 1;
+                    lost::LOG_LINES.add();
                     state.failure.get_or_insert(error);
                     0
                 }

@@ -1,5 +1,6 @@
 //! Combines deletes, visibility changes and sends of single messages into batch requests of ten entries. Each entry gets its own result, and entries that may still succeed are retried.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,11 +10,18 @@ use metrics::Counter;
 use tokio::time::Instant;
 
 use super::batcher::{Batcher, Entry, Request};
+use super::error::{OTHER_CODE, listed_code};
 use super::linger::Linger;
-use super::{AFTER_LOST_SEND, Outgoing, Queue, ReceiptHandle, SubmitError, VisibilityTimeout};
+use super::{
+    AFTER_LOST_SEND, BatchResult, Outgoing, Queue, QueueError, ReceiptHandle, SubmitError,
+    VisibilityTimeout,
+};
 
 /// How long an urgent request waits for others to share its batch.
 const PROMPT: Duration = Duration::from_millis(10);
+
+/// The operation of [`Requests::failed`] for a receive.
+pub const RECEIVE: &str = "receive";
 
 /// The most batches of deletes, and of changes, under way at the same time: 48 polls behind 10 ms of latency need this many.
 const SMALL_BATCHES: usize = 64;
@@ -55,8 +63,15 @@ impl Count {
     }
 }
 
+/// Makes the metric of a failed request or entry, by the operation and the code.
+type Failures = Box<dyn Fn(&'static str, &'static str) -> Counter + Send + Sync>;
+
+const DELETE: &str = "delete";
+const CHANGE: &str = "change-visibility";
+const SEND: &str = "send";
+
 /// API requests made so far.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Requests {
     /// `DeleteMessageBatch`.
     pub deletes: Count,
@@ -64,6 +79,17 @@ pub struct Requests {
     pub changes: Count,
     /// `SendMessageBatch`.
     pub sends: Count,
+    failures: Option<Failures>,
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requests")
+            .field("deletes", &self.deletes)
+            .field("changes", &self.changes)
+            .field("sends", &self.sends)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Requests {
@@ -71,10 +97,49 @@ impl Requests {
     pub fn exported_as(metric: impl Fn(&'static str) -> Counter) -> Self {
         let count = |operation| Count::exported_as(metric(operation));
         Self {
-            deletes: count("delete"),
-            changes: count("change-visibility"),
-            sends: count("send"),
+            deletes: count(DELETE),
+            changes: count(CHANGE),
+            sends: count(SEND),
+            failures: None,
         }
+    }
+
+    /// With this metric of each request and each entry that fails, by the operation and one of [`ERROR_CODES`]. It exists from now on with the code `other`.
+    pub fn failures_exported_as(
+        self,
+        metric: impl Fn(&'static str, &'static str) -> Counter + Send + Sync + 'static,
+    ) -> Self {
+        for operation in [RECEIVE, DELETE, CHANGE, SEND] {
+            metric(operation, OTHER_CODE).increment(0);
+        }
+        Self {
+            failures: Some(Box::new(metric)),
+            ..self
+        }
+    }
+
+    /// A request failed as a whole.
+    pub fn failed(&self, operation: &'static str, error: &QueueError) {
+        self.failed_with(operation, &error.code);
+    }
+
+    fn failed_with(&self, operation: &'static str, code: &str) {
+        if let Some(metric) = &self.failures {
+            metric(operation, listed_code(code)).increment(1);
+        }
+    }
+
+    /// Counts what failed of a batch.
+    fn answered(&self, operation: &'static str, answer: BatchResult) -> BatchResult {
+        match &answer {
+            Ok(entries) => {
+                for error in entries.iter().filter_map(|entry| entry.as_ref().err()) {
+                    self.failed_with(operation, &error.code);
+                }
+            }
+            Err(error) => self.failed(operation, error),
+        }
+        answer
     }
 }
 
@@ -201,7 +266,7 @@ impl BatchedWakes {
 
 fn wakes(queue: Arc<dyn Queue>, requests: Arc<Requests>) -> Request<(ReceiptHandle, Instant)> {
     Arc::new(move |wakes| {
-        let queue = Arc::clone(&queue);
+        let (queue, requests) = (Arc::clone(&queue), Arc::clone(&requests));
         requests.changes.add(1);
         let now = Instant::now();
         let left = |(handle, at): (ReceiptHandle, Instant)| {
@@ -210,15 +275,15 @@ fn wakes(queue: Arc<dyn Queue>, requests: Arc<Requests>) -> Request<(ReceiptHand
             (handle, VisibilityTimeout::from_seconds(seconds))
         };
         let changes: Vec<_> = wakes.into_iter().map(left).collect();
-        Box::pin(async move { queue.change_visibility(&changes).await })
+        Box::pin(async move { requests.answered(CHANGE, queue.change_visibility(&changes).await) })
     })
 }
 
 fn deletes(queue: Arc<dyn Queue>, requests: Arc<Requests>) -> Request<ReceiptHandle> {
     Arc::new(move |handles| {
-        let queue = Arc::clone(&queue);
+        let (queue, requests) = (Arc::clone(&queue), Arc::clone(&requests));
         requests.deletes.add(1);
-        Box::pin(async move { queue.delete(&handles).await })
+        Box::pin(async move { requests.answered(DELETE, queue.delete(&handles).await) })
     })
 }
 
@@ -227,21 +292,21 @@ fn changes(
     requests: Arc<Requests>,
 ) -> Request<(ReceiptHandle, VisibilityTimeout)> {
     Arc::new(move |changes| {
-        let queue = Arc::clone(&queue);
+        let (queue, requests) = (Arc::clone(&queue), Arc::clone(&requests));
         requests.changes.add(1);
-        Box::pin(async move { queue.change_visibility(&changes).await })
+        Box::pin(async move { requests.answered(CHANGE, queue.change_visibility(&changes).await) })
     })
 }
 
 fn sends(queue: Arc<dyn Queue>, requests: Arc<Requests>) -> Request<Submitted> {
     Arc::new(move |submitted| {
-        let queue = Arc::clone(&queue);
+        let (queue, requests) = (Arc::clone(&queue), Arc::clone(&requests));
         requests.sends.add(1);
         let left = |(message, since): Submitted| Outgoing {
             delay: message.delay.map(|it| it.saturating_sub(since.elapsed())),
             ..message
         };
         let messages: Vec<_> = submitted.into_iter().map(left).collect();
-        Box::pin(async move { queue.send(&messages).await })
+        Box::pin(async move { requests.answered(SEND, queue.send(&messages).await) })
     })
 }

@@ -10,6 +10,54 @@ pub const CREATE_IT: &str =
 /// The code of an entry that the response does not mention.
 const UNANSWERED: &str = "Unanswered";
 
+/// The label of every other code.
+pub(super) const OTHER_CODE: &str = "other";
+
+/// The codes that metrics name, with their ends without `Exception`: those of SQS and its keys, and of requests that did not reach it. A service may answer with any text, and a label must not have any number of values.
+pub const ERROR_CODES: &[&str] = &[
+    "AccessDenied",
+    "ECONNREFUSED",
+    "ECONNRESET",
+    "EHOSTUNREACH",
+    "ENETUNREACH",
+    "ENOTFOUND",
+    "EPIPE",
+    "EPROTO",
+    "ETIMEDOUT",
+    "ExpiredToken",
+    "InternalError",
+    "InternalFailure",
+    "InvalidAddress",
+    "InvalidClientTokenId",
+    "InvalidParameterValue",
+    "InvalidSecurity",
+    "KmsAccessDenied",
+    "KmsDisabled",
+    "KmsThrottled",
+    "MessageNotInflight",
+    "MissingCredentials",
+    "MissingRegion",
+    "NonExistentQueue",
+    "OverLimit",
+    "QueueDoesNotExist",
+    "ReceiptHandleIsInvalid",
+    "RequestThrottled",
+    "ServiceUnavailable",
+    "SignatureDoesNotMatch",
+    "Throttling",
+    "UnknownError",
+    "UnrecognizedClient",
+    UNANSWERED,
+];
+
+/// The code of [`ERROR_CODES`] that this one is, with whatever prefix, or `other`.
+pub(super) fn listed_code(code: &str) -> &'static str {
+    let name = code.strip_suffix("Exception").unwrap_or(code);
+    let name = name.rsplit(['.', '#']).next().unwrap_or(name);
+    let found = ERROR_CODES.iter().find(|listed| **listed == name);
+    found.copied().unwrap_or(OTHER_CODE)
+}
+
 /// A request failed as a whole. A queue that does not exist is followed by what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -159,6 +207,24 @@ impl SubmitError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_name_the_codes_of_sqs_and_no_others() {
+        for (code, expected) in [
+            (
+                "AWS.SimpleQueueService.NonExistentQueue",
+                "NonExistentQueue",
+            ),
+            ("AccessDeniedException", "AccessDenied"),
+            ("com.amazonaws.sqs#RequestThrottled", "RequestThrottled"),
+            ("ETIMEDOUT", "ETIMEDOUT"),
+            ("", OTHER_CODE),
+        ] {
+            assert_eq!(listed_code(code), expected);
+        }
+        let made_up = |number| listed_code(&format!("MadeUp{number}"));
+        assert!((0..1_000).all(|number| made_up(number) == OTHER_CODE));
+    }
 
     #[test]
     fn a_request_without_a_response_may_have_been_carried_out_unless_it_was_not_sent() {

@@ -33,11 +33,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use batched::{Batched, BatchedSends, BatchedWakes, Count, Requests};
+pub use batched::{Batched, BatchedSends, BatchedWakes, Count, RECEIVE, Requests};
 pub use batches::{batches, rounds};
 pub use connections::Connections;
 pub use envelope::MessageEnvelope;
-pub use error::CREATE_IT;
+pub use error::{CREATE_IT, ERROR_CODES};
 pub use error::{EntryError, QueueError, SubmitError};
 pub use example::ordinary_message;
 pub use limits::{BATCH_BYTES, BATCH_ENTRIES, LONGEST_SEND_DELAY, MAX_ATTRIBUTES, is_allowed};
@@ -69,6 +69,8 @@ pub struct Description {
     pub visible: Option<usize>,
     /// The approximate number of messages that are invisible now; `None` if the queue does not report it. At 120 000, SQS delivers no more.
     pub in_flight: Option<usize>,
+    /// The approximate number of messages that were sent with a delay and can't be received yet; `None` if the queue does not report it.
+    pub delayed: Option<usize>,
     /// Its own redrive policy, if it has one.
     pub redrive: Option<Redrive>,
     /// How long a message is invisible after it was sent, if its sender does not say: `DelaySeconds`.

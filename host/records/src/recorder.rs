@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use backstop_core::clock;
 use backstop_core::lock::lock;
+use backstop_core::lost;
 use backstop_core::text::{of_folder, visible};
 
 use crate::record::{DecisionRecord, Observer};
@@ -185,6 +186,9 @@ impl Observer for Recorder {
         };
         line.push('\n');
         let added = self.add(line.into_bytes());
+        if !added {
+            lost::RECORDS.add();
+        }
         let was_dropping = self.dropping.swap(!added, Ordering::Relaxed);
         if !added && !was_dropping {
             tracing::error!(
@@ -229,6 +233,9 @@ fn write(
             .and_then(|()| writer.flush());
         waiting.fetch_sub(line.len(), Ordering::Relaxed);
         torn = written.is_err();
+        if torn {
+            lost::RECORDS.add();
+        }
         match written {
             Ok(()) => failing = false,
             Err(_) if failing => {}

@@ -2,6 +2,7 @@
 //!
 //! Without a running exporter nothing is recorded, and a count costs the test of a pointer. Counters are bound to the exporter when they are created, so the exporter has to start first.
 
+mod dead_letters;
 mod list;
 
 use std::sync::Arc;
@@ -11,24 +12,25 @@ use metrics::{Histogram, SharedString, Unit};
 
 use backstop_core::decision::{Action, Decision, ErrorClass, Hold};
 
+pub use dead_letters::{Classes, DeadLetters};
 pub use list::{
-    Kind, METRICS, Metric, admin_refused, configuration_outdated, policy_info, refusals, rollbacks,
-    source_unreachable, swaps,
+    Kind, METRICS, Metric, admin_refused, build_info, configuration_outdated, log_lines_dropped,
+    policy_info, records_dropped, refusals, rollbacks, source_unreachable, swaps,
 };
 
 /// Registers the description of each metric with the exporter.
 pub fn describe() {
-    for &Metric {
-        name,
-        kind,
-        meaning,
-        ..
-    } in METRICS
-    {
-        match kind {
-            Kind::Counter => metrics::describe_counter!(name, Unit::Count, meaning),
-            Kind::Gauge => metrics::describe_gauge!(name, Unit::Count, meaning),
-            Kind::Histogram(_) => metrics::describe_histogram!(name, Unit::Seconds, meaning),
+    for metric in METRICS {
+        let (name, meaning) = (metric.name, metric.meaning);
+        let unit = if metric.is_in_seconds() {
+            Unit::Seconds
+        } else {
+            Unit::Count
+        };
+        match metric.kind {
+            Kind::Counter => metrics::describe_counter!(name, unit, meaning),
+            Kind::Gauge => metrics::describe_gauge!(name, unit, meaning),
+            Kind::Histogram(_) => metrics::describe_histogram!(name, unit, meaning),
         }
     }
 }
@@ -72,7 +74,7 @@ impl Label for Hold {
     }
 }
 
-/// The values of the `class` label.
+/// The values of the `class` label of decisions.
 const TRANSIENT: &str = "transient";
 const THROTTLED: &str = "throttled";
 const PERMANENT: &str = "permanent";

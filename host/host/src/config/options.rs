@@ -19,6 +19,8 @@ pub struct Options {
     pub max_polls: usize,
     /// How long the poll of an idle queue waits for a message.
     pub idle_poll: Duration,
+    /// How often the depth of the queue and of its dead-letter queues is read while metrics are served. Never without it.
+    pub depth_poll: Option<Duration>,
     /// The most messages that are received in a time.
     pub rate: Option<Rate>,
     /// Maintenance windows, in which the queue is not polled.
@@ -49,6 +51,7 @@ impl Default for Options {
             max_in_flight: 100,
             max_polls: 10,
             idle_poll: Duration::from_secs(2),
+            depth_poll: Some(Duration::from_secs(30)),
             rate: None,
             pause: Vec::new(),
             breaker: None,
@@ -97,6 +100,10 @@ impl Options {
             max_in_flight,
             max_polls,
             idle_poll: queue.idle_poll.map_or(defaults.idle_poll, |span| span.0),
+            depth_poll: match queue.depth_poll {
+                Some(span) => depth_poll(&at("depth-poll"), span.0)?,
+                None => defaults.depth_poll,
+            },
             rate,
             pause: pause::convert(queue.pause.as_deref().unwrap_or_default(), &at("pause"))?,
             breaker: queue
@@ -178,6 +185,15 @@ fn hold_with_lasting_ids(place: &str, hold: HoldMode) -> Result<HoldMode, Config
             place,
             "without `key`, the key is the message's id, which other hosts can't know when the message is sent again (hold = \"resend\"): expected `key`, or `envelope-key-file`, or another `hold`",
         )),
+    }
+}
+
+fn depth_poll(place: &str, pace: Duration) -> Result<Option<Duration>, ConfigError> {
+    let paces = Duration::from_secs(5)..=Duration::from_secs(3_600);
+    match pace {
+        Duration::ZERO => Ok(None),
+        pace if paces.contains(&pace) => Ok(Some(pace)),
+        _ => Err(value(place, "expected 5s to 1h, or 0s for never")),
     }
 }
 

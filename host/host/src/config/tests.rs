@@ -70,6 +70,7 @@ fn every_key_is_read() {
         max-in-flight = 7
         max-polls = 3
 idle-poll = "20s"
+depth-poll = "1m"
 rate = "50/m"
 pause = [{ at = "0 2 * * SUN", zone = "Europe/Berlin", for = "2h", why = "inventory" }]
 breaker = { by = "attribute:tenant", minimum = 3, after = "9s", longest-pause = "2s" }
@@ -128,6 +129,7 @@ limit-each = { by = "/tenant", rate = "20/s", max-in-flight = 5 }
         max_in_flight: 7,
         max_polls: 3,
         idle_poll: Duration::from_secs(20),
+        depth_poll: Some(Duration::from_secs(60)),
         rate: Some("50/m".parse().unwrap()),
         pause: vec![
             Window::new(

@@ -18,6 +18,10 @@ use backstop_settle::{DEAD_LETTER_RETRY_DELAY, Settled};
 pub(super) async fn succeeded(shared: &Shared, message: &Message) -> bool {
     let is_removed = delete(shared, message).await;
     shared.stats.succeeded.add(is_removed.into());
+    if is_removed {
+        let attempt = shared.history.attempt(message);
+        shared.stats.measures.succeeded(attempt.get());
+    }
     shared.history.forget(message);
     is_removed
 }
@@ -84,7 +88,7 @@ async fn conclude(
             is_removed
         }
         Settled::DeadLettered => {
-            stats.dead_lettered.add(1);
+            stats.dead_lettered(&stats.letter(decided));
             delete(shared, message).await
         }
         Settled::SentAgain {
@@ -112,7 +116,8 @@ async fn conclude(
         Settled::Refused(letter, queue) => {
             stats.dead_letters_refused.add(1);
             heartbeat.release(message).await;
-            held::hold(shared, message, letter, queue).await;
+            let counted = stats.letter(decided);
+            held::hold(shared, message, (letter, counted), queue).await;
             false
         }
     };

@@ -28,7 +28,9 @@ const STOPPED_TOGETHER: Duration = Duration::from_secs(1);
 
 /// Runs the handler on a message, in the task of its worker. A panic of the handler is an outcome like any other.
 pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
-    let outcome = handled(shared, message).await;
+    let started = Instant::now();
+    let outcome = handled(shared, message, started).await;
+    shared.stats.measures.attempted(&outcome, started.elapsed());
     match &outcome {
         Outcome::Failed(error) if shared.handler.has_ended(error) => {
             let stopped = timeout(STOPPED_TOGETHER, shared.stop.cancelled()).await;
@@ -44,9 +46,9 @@ pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
     }
 }
 
-async fn handled(shared: &Shared, message: &Arc<Message>) -> Outcome {
+async fn handled(shared: &Shared, message: &Arc<Message>, started: Instant) -> Outcome {
     let handle = async { shared.handler.handle_shared(Arc::clone(message)).await };
-    let (longest, started) = (shared.options.attempt_timeout, Instant::now());
+    let longest = shared.options.attempt_timeout;
     tokio::select! {
         biased;
         ended = AssertUnwindSafe(handle).catch_unwind() => outcome(ended),

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::Shared;
+use super::measures::CountedLetter;
 use super::requests::{delete, hand_back, keep_invisible, postpone};
 use crate::queue::{Message, Outgoing, VisibilityTimeout};
 use crate::telemetry;
@@ -57,7 +58,7 @@ impl Held {
 pub(super) async fn hold(
     shared: &Arc<Shared>,
     message: &Message,
-    letter: Outgoing,
+    (letter, counted): (Outgoing, CountedLetter),
     queue: Arc<DeadLetterQueue>,
 ) {
     let size = letter.size().div_ceil(1_024).saturating_add(1);
@@ -76,6 +77,7 @@ pub(super) async fn hold(
             ..message.clone()
         }),
         letter,
+        counted,
         queue,
         _permits: permits,
         _waiting: Waiting::counted_by(&shared.held.waiting),
@@ -93,6 +95,7 @@ pub(super) async fn hold(
 struct HeldLetter {
     message: Arc<Message>,
     letter: Outgoing,
+    counted: CountedLetter,
     queue: Arc<DeadLetterQueue>,
     _permits: OwnedSemaphorePermit,
     _waiting: Waiting,
@@ -126,7 +129,7 @@ impl HeldLetter {
             match self.queue.send(letter, until).await {
                 Ok(()) => {
                     tracing::info!(tries, "the dead-letter queue has accepted the message");
-                    shared.stats.dead_lettered.add(1);
+                    shared.stats.dead_lettered(&self.counted);
                     delete(shared, &self.message).await;
                     shared.history.forget(&self.message);
                     return;

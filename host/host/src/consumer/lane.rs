@@ -92,6 +92,10 @@ pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat:
         };
         heartbeat.release(&message).await;
         if !is_removed && shared.fifo {
+            if !messages.is_empty() {
+                let behind = messages.iter().count();
+                shared.stats.behind.note(&message.id, behind);
+            }
             break;
         }
     }

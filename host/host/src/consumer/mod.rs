@@ -4,6 +4,7 @@
 
 mod apply;
 mod attempt;
+mod behind;
 mod breaker;
 mod budget;
 mod controls;
@@ -16,6 +17,7 @@ mod held_back;
 mod history;
 mod kept_waiting;
 mod lane;
+mod measures;
 mod not_now;
 mod polling;
 mod receive;
@@ -36,7 +38,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::handler::Handler;
 use crate::hold::{HoldSettings, Holds};
-use crate::queue::{Callers, Linger, Queue, Requests, VisibilityTimeout};
+use crate::queue::{Callers, Description, Linger, Queue, Requests, VisibilityTimeout};
 use crate::telemetry;
 use crate::waiting::Waiting;
 use backstop_core::clock;
@@ -136,7 +138,11 @@ impl Consumer {
         let decider = decider.within_retention(ready.description.retention);
         let name = name.into();
         let shadow = decider.shadow().map(|shadow| Arc::clone(shadow.counts()));
-        let stats = Arc::new(Stats::of(&name, shadow));
+        let stats = Arc::new(Stats::of(
+            &name,
+            ready.class_dead_letters.keys().cloned(),
+            shadow,
+        ));
         let (queue, description) = (&ready.queue, &ready.description);
         let budget = Budget::new(options.max_in_flight, options.max_bytes_in_flight);
         Self {
@@ -181,6 +187,23 @@ impl Consumer {
     /// What it does not attempt for now, readable while it runs.
     pub(crate) fn breaker(&self) -> Arc<Breaker> {
         Arc::clone(&self.breaker)
+    }
+
+    /// Its queue, with the attributes that it had at the start.
+    pub(crate) fn queue(&self) -> (&Arc<dyn Queue>, &Description) {
+        (&self.ready.queue, &self.ready.description)
+    }
+
+    /// Its dead-letter queues, each once, with the attributes that they had at the start.
+    pub(crate) fn dead_letter_queues(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<dyn Queue>, &Description)> {
+        self.ready.dead_letter_queues()
+    }
+
+    /// How often the depths of these queues are to be read.
+    pub(crate) fn depth_poll(&self) -> Option<Duration> {
+        self.options.depth_poll
     }
 
     /// Its counts, readable while it runs.

@@ -17,7 +17,7 @@ use super::heartbeat::Heartbeats;
 use super::lane::Messages;
 use super::polling::Polling;
 use super::workers::{Lane, Workers};
-use crate::queue::{BATCH_ENTRIES, Message, QueueError};
+use crate::queue::{BATCH_ENTRIES, Message, QueueError, RECEIVE};
 use crate::telemetry;
 
 /// The longest poll while messages are in flight or other polls are under way. A shutdown returns messages after the last poll has ended, because the poll would receive them again.
@@ -162,6 +162,7 @@ impl Pollers {
     /// Counts a failed poll. Returns whether its poller goes on, after a wait.
     async fn failed(&self, shared: &Shared, error: &QueueError) -> bool {
         shared.stats.receive_errors.add(1);
+        shared.stats.requests.failed(RECEIVE, error);
         shared.settler.holds.failed(error);
         let failures = self.polling.failed();
         if failures == 1 {

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::behind::Behind;
+use super::measures::{CountedLetter, Measures};
 use super::polling::Polling;
 use crate::queue::{Count, Requests};
 use crate::shadow::{Counts, Tally};
 use crate::telemetry;
+use backstop_decider::DecidedFailure;
 
 /// Makes [`Stats`] and [`Summary`] from the list of counts: what each counts, and the metric that exports it.
 macro_rules! counts {
@@ -20,6 +23,10 @@ macro_rules! counts {
             pub requests: Arc<Requests>,
             /// The counts of the shadow, if the queue has one.
             pub shadow: Option<Arc<Counts>>,
+            /// Its dead letters by class and version.
+            pub(crate) letters: telemetry::DeadLetters,
+            pub(super) measures: Measures,
+            pub(super) behind: Behind,
             polling: Arc<Polling>,
         }
 
@@ -42,13 +49,21 @@ macro_rules! counts {
         }
 
         impl Stats {
-            /// The counts of the queue with this name and of its shadow, exported as metrics too.
-            pub(super) fn of(queue: &str, shadow: Option<Arc<Counts>>) -> Self {
+            /// The counts of the queue with this name, whose configuration names these classes, and of its shadow, exported as metrics too.
+            pub(super) fn of(
+                queue: &str,
+                classes: impl IntoIterator<Item = String>,
+                shadow: Option<Arc<Counts>>,
+            ) -> Self {
+                let letters = telemetry::DeadLetters::of(queue, classes);
                 let queue = telemetry::Queue::named(queue);
                 $(let $count: fn(&telemetry::Queue) -> Count = $exported;)*
                 Self {
                     $($count: $count(&queue),)*
-                    requests: Arc::new(Requests::exported_as(|operation| queue.requests(operation))),
+                    measures: Measures::of(&queue),
+                    behind: Behind::default(),
+                    letters,
+                    requests: Arc::new(requests(&queue)),
                     shadow,
                     polling: Arc::default(),
                 }
@@ -56,7 +71,7 @@ macro_rules! counts {
 
             /// The counts now.
             pub fn summary(&self) -> Summary {
-                let Requests { deletes, changes, sends } = self.requests.as_ref();
+                let Requests { deletes, changes, sends, .. } = self.requests.as_ref();
                 Summary {
                     $($count: self.$count.get(),)*
                     delete_requests: deletes.get(),
@@ -101,7 +116,36 @@ counts! {
     receive_errors = |queue| Count::exported_as(queue.receive_errors());
 }
 
+fn requests(queue: &telemetry::Queue) -> Requests {
+    let failures = queue.clone();
+    Requests::exported_as(|operation| queue.requests(operation))
+        .failures_exported_as(move |operation, code| failures.request_errors(operation, code))
+}
+
 impl Stats {
+    /// How the dead letter of a message is counted.
+    pub(super) fn letter(&self, decided: DecidedFailure<'_>) -> CountedLetter {
+        let of = decided.map(|(_, decided)| (&decided.decision, decided.policy.as_str()));
+        CountedLetter {
+            counter: self.letters.letter(of),
+            attempt: decided.map(|(failure, _)| failure.attempt.get()),
+        }
+    }
+
+    /// A dead-letter queue has accepted a letter.
+    pub(super) fn dead_lettered(&self, letter: &CountedLetter) {
+        self.dead_lettered.add(1);
+        letter.counter.increment(1);
+        if let Some(attempt) = letter.attempt {
+            self.measures.dead_lettered(attempt);
+        }
+    }
+
+    /// How many messages stand behind those of their groups that wait.
+    pub(crate) fn behind(&self, waits: impl Fn(&str) -> bool) -> usize {
+        self.behind.count(waits)
+    }
+
     /// How the queue is polled.
     pub(crate) fn polling(&self) -> &Arc<Polling> {
         &self.polling
@@ -113,6 +157,7 @@ impl Stats {
             deletes,
             changes,
             sends,
+            ..
         } = self.requests.as_ref();
         let requests = self.receive_requests.get() + deletes.get() + changes.get() + sends.get();
         let left = self.succeeded.get() + self.dead_lettered.get() + self.discarded.get();

@@ -19,6 +19,7 @@ fn queue(name: &str) -> Description {
         in_flight: Some(0),
         redrive: None,
         delay: Milliseconds(0),
+        delayed: None,
         access_policy: None,
     }
 }

@@ -184,6 +184,7 @@ async fn described(queue: &dyn Queue, arn: &str) -> Result<Description, QueueErr
                 in_flight: None,
                 redrive: None,
                 delay: Milliseconds(0),
+                delayed: None,
                 access_policy: None,
             })
         }

@@ -1,9 +1,11 @@
-//! The gauges of the policies: which versions are active, and whether their sources are reachable.
+//! The gauges of the policies: which versions are active, and whether their sources are reachable; and what the process says of itself.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use backstop_core::lock::lock;
+use backstop_core::lost;
+use metrics::Counter;
 
 use crate::policy::{LivePolicy, PartName};
 use crate::telemetry;
@@ -56,5 +58,28 @@ impl PolicyGauges {
                     .set(u8::from(*is_active));
             }
         }
+    }
+}
+
+/// The metrics of the process: its version, and what it could not write.
+pub(super) struct HostMetrics {
+    records: Counter,
+    log_lines: Counter,
+}
+
+impl HostMetrics {
+    /// The metrics of a host of this version.
+    pub(super) fn of(version: &'static str) -> Self {
+        telemetry::build_info(version).set(1);
+        Self {
+            records: telemetry::records_dropped(),
+            log_lines: telemetry::log_lines_dropped(),
+        }
+    }
+
+    /// Sets the metrics to the current state.
+    pub(super) fn update(&self) {
+        self.records.absolute(lost::RECORDS.get());
+        self.log_lines.absolute(lost::LOG_LINES.get());
     }
 }

@@ -1,7 +1,9 @@
 //! Queues served from a configuration: checked, with their policies loaded and watched, and a consumer for each.
 
+mod depth;
 pub(crate) mod descriptors;
 mod gauges;
+mod queue_gauges;
 mod reload;
 mod served;
 
@@ -26,7 +28,8 @@ use crate::record::Recorder;
 use crate::text::chain;
 use backstop_decider::Decider;
 
-use gauges::{PolicyGauges, PolicySlot};
+use gauges::{HostMetrics, PolicyGauges, PolicySlot};
+use queue_gauges::QueueGauges;
 pub use reload::{Reload, Reloaded};
 pub(crate) use served::Served;
 
@@ -40,6 +43,7 @@ pub struct Service {
     _admin: Option<admin::Address>,
     _control: Option<ControlSocket>,
     _shadow_watchers: Vec<Watcher>,
+    _depths: Option<JoinSet<()>>,
     _metrics: Option<JoinSet<()>>,
 }
 
@@ -142,7 +146,13 @@ impl Service {
         }
         let metrics = recording.map(|recording| {
             let gauges = PolicyGauges::new(slots(&consumers).collect());
-            recording.page(move || gauges.update())
+            let queues: Vec<_> = consumers.iter().map(QueueGauges::of).collect();
+            let host = HostMetrics::of(env!("CARGO_PKG_VERSION"));
+            recording.page(move || {
+                gauges.update();
+                queues.iter().for_each(QueueGauges::update);
+                host.update();
+            })
         });
         interface.ready(consumers.iter().map(admin_queue).collect(), metrics.clone());
         Ok(Self {
@@ -152,6 +162,7 @@ impl Service {
             interface,
             _admin: admin,
             _shadow_watchers: consumers.iter().filter_map(watch_shadow).collect(),
+            _depths: metrics.as_ref().map(|_| depth::follow(&consumers)),
             _metrics: exporter
                 .zip(metrics)
                 .map(|(exporter, page)| exporter.serve(page)),

@@ -164,6 +164,11 @@ impl Messages {
         self.in_flight
     }
 
+    /// How many messages were sent with a delay that is not over.
+    pub(super) fn delayed(&self) -> usize {
+        self.invisible.len().saturating_sub(self.in_flight)
+    }
+
     /// Counts an invisible message as in flight, or no longer, if it was received.
     fn count_in_flight(&mut self, index: u64, more: bool) {
         let stored = self.messages.get(&index);

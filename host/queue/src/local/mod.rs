@@ -221,10 +221,10 @@ impl Queue for LocalQueue {
     }
 
     async fn describe(&self) -> Result<Description, QueueError> {
-        let (in_flight, visible) = {
+        let (in_flight, visible, delayed) = {
             let mut messages = self.messages();
             messages.wake();
-            (messages.in_flight(), messages.visible())
+            (messages.in_flight(), messages.visible(), messages.delayed())
         };
         Ok(Description {
             arn: self.url.clone(),
@@ -239,6 +239,7 @@ impl Queue for LocalQueue {
                 max_receive_count: *most,
             }),
             delay: Milliseconds(0),
+            delayed: Some(delayed),
             access_policy: None,
         })
     }

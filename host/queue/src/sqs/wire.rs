@@ -169,6 +169,8 @@ pub(super) fn description(url: &str, attributes: &HashMap<Q, String>) -> Descrip
             .and_then(|count| usize::try_from(count).ok()),
         in_flight: number(&Q::ApproximateNumberOfMessagesNotVisible)
             .and_then(|count| usize::try_from(count).ok()),
+        delayed: number(&Q::ApproximateNumberOfMessagesDelayed)
+            .and_then(|count| usize::try_from(count).ok()),
         redrive: attributes
             .get(&Q::RedrivePolicy)
             .and_then(|policy| redrive(policy)),

@@ -159,6 +159,7 @@ mod tests {
             in_flight: None,
             redrive: None,
             delay: Milliseconds(0),
+            delayed: None,
             access_policy: None,
         }
     }

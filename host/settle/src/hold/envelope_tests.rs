@@ -31,6 +31,7 @@ fn envelopes(key: u8, fifo: bool) -> Envelopes {
         in_flight: None,
         redrive: None,
         delay: Milliseconds(0),
+        delayed: None,
         access_policy: None,
     };
     Envelopes::of(&queue, EnvelopeKeys::of_this_process([key; 32]), None)

@@ -164,11 +164,13 @@ impl Waiting {
             if !kept.waits(today) || memory.find(kept.key).is_some() {
                 continue;
             }
+            let sent = packing.sent().map_or(kept.failed, |sent| sent.0);
             let new = New {
                 packing,
                 key: kept.key,
                 ends: at(kept.ends),
                 due: at(kept.due),
+                sent: at(sent),
                 failed: at(kept.failed),
                 delay: Milliseconds(kept.delay),
                 attempt: kept.attempt,

@@ -59,6 +59,8 @@ pub(super) struct Slot {
     pub(super) ends: i64,
     /// When its next attempt is due: later than `ends` if it is then sent again.
     pub(super) due: i64,
+    /// When it was first sent.
+    pub(super) sent: i64,
     /// When its last attempt failed.
     pub(super) failed: i64,
     /// The delay that was decided then.
@@ -85,6 +87,7 @@ pub(super) struct New<'a> {
     pub(super) key: Key,
     pub(super) ends: i64,
     pub(super) due: i64,
+    pub(super) sent: i64,
     pub(super) failed: i64,
     pub(super) delay: Milliseconds,
     pub(super) attempt: u32,
@@ -147,6 +150,7 @@ impl Memory {
             key: new.key,
             ends: new.ends,
             due: new.due,
+            sent: new.sent,
             failed: new.failed,
             delay: new.delay,
             attempt: new.attempt,
@@ -224,6 +228,12 @@ impl Memory {
     /// The messages in the order in which they become visible.
     pub(super) fn iter(&self) -> impl Iterator<Item = (At, &Slot)> {
         self.all().filter(|(_, slot)| !slot.hop_ended)
+    }
+
+    /// The messages that wait, in no order.
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        let slots = self.slots.iter().map(|(_, slot)| slot);
+        slots.filter(|slot| !slot.hop_ended)
     }
 
     /// The messages whose hop has ended and that have not come back, in the order in which they were due.

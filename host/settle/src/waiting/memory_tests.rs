@@ -20,6 +20,7 @@ fn new(key: Key, ends: i64) -> New<'static> {
         key,
         ends,
         due: ends,
+        sent: 0,
         failed: 0,
         delay: Milliseconds(0),
         attempt: 1,

@@ -16,6 +16,7 @@ mod report;
 mod rules;
 mod sooner;
 mod spread;
+mod tally;
 mod wake;
 mod why;
 
@@ -25,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use backstop_core::lock::lock;
+use metrics::Counter;
 use siphasher::sip::SipHasher13;
 use tokio::time::Instant;
 
@@ -32,6 +34,7 @@ use crate::decision::Hold;
 use crate::failure::{Milliseconds, Timestamp};
 use crate::hold;
 use crate::queue::{Description, Message, MessageEnvelope, Queue, Requests, VisibilityTimeout};
+use crate::telemetry;
 use backstop_decider::{DecidedFailure, Decider};
 use causes::{Cause, HELD_BACK};
 use earlier::EarlierTimes;
@@ -48,6 +51,7 @@ pub use kept::TakenOver;
 pub use reach::Reach;
 pub use reconsider::{Reconsider, Reconsidered, Today};
 pub use report::{Count, Group, MessageReport, QueueReport};
+pub use tally::{Tally, WITHIN};
 pub use wake::{BroughtBack, OfCode, Refusal, Wake, Woken};
 
 /// What is remembered of one queue: as many messages as SQS holds invisible, and so many bytes that the whole process of a host with one queue takes about 100 MiB.
@@ -65,6 +69,7 @@ pub struct Waiting {
     longest_hop: Duration,
     decider: Decider,
     requests: Arc<Requests>,
+    woken: WokenCounts,
     /// Times in the memory count from here.
     started: Instant,
     /// Milliseconds since 1970.
@@ -80,6 +85,24 @@ pub struct Waiting {
 }
 
 backstop_core::shown!(Waiting, waiting => queue = waiting.name, since = waiting.since());
+
+/// Counts the messages that come sooner, by what brought them.
+struct WokenCounts {
+    wake: Counter,
+    reconsideration: Counter,
+    brought_back: Counter,
+}
+
+impl WokenCounts {
+    fn of(queue: &str) -> Self {
+        let queue = telemetry::Queue::named(queue);
+        Self {
+            wake: queue.woken("wake"),
+            reconsideration: queue.woken("reconsideration"),
+            brought_back: queue.woken("brought-back"),
+        }
+    }
+}
 
 impl Waiting {
     /// Nothing is remembered yet of the queue with this name.
@@ -108,6 +131,7 @@ impl Waiting {
             longest_hop: hold::longest_hop(description),
             decider: decider.clone(),
             requests: Arc::clone(requests),
+            woken: WokenCounts::of(name),
             started: Instant::now(),
             since: AtomicU64::new(queue.now().0),
             queue: Arc::clone(queue),
@@ -268,6 +292,7 @@ impl Waiting {
             key,
             ends,
             due,
+            sent: self.at(message.sent, now),
             failed: now.saturating_sub(ago),
             delay: why.delay,
             attempt: why.attempt,

@@ -137,6 +137,12 @@ impl Packing {
         }
     }
 
+    /// When the message was first sent.
+    pub(super) fn sent(&self) -> Option<Timestamp> {
+        let own = postcard::from_bytes::<Own<'_>>(self.bytes.get(..self.own)?);
+        own.ok().map(|own| Timestamp(own.sent))
+    }
+
     /// What others may have too.
     pub(super) fn failure(&self) -> &[u8] {
         self.bytes.get(self.own..).unwrap_or_default()

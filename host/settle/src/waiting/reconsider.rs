@@ -154,6 +154,8 @@ impl Waiting {
         }
         result.not_reached += not_reached;
         result.hurried = woken.woken;
+        let sooner = result.hurried + result.resent;
+        self.woken.reconsideration.increment(sooner);
         result.same += woken.as_soon;
         (result.refused, result.refusals) = (woken.refused, woken.refusals);
         result.last = woken.last;

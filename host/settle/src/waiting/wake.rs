@@ -124,6 +124,7 @@ impl Waiting {
         woken.reach = reach;
         if !wake.dry_run {
             self.hurry(changes, &mut woken).await;
+            self.woken.wake.increment(woken.woken + woken.resent);
         }
         woken
     }
@@ -171,6 +172,7 @@ impl Waiting {
         let changes = sooner.map(|((place, ..), time)| (*place, time)).collect();
         let mut woken = Woken::default();
         self.hurry(changes, &mut woken).await;
+        self.woken.brought_back.increment(woken.woken);
         let codes = codes.into_iter().map(|(code, (_, of))| (code, of));
         BroughtBack {
             messages: woken.woken,

@@ -124,6 +124,11 @@ table! {
         row: "how long the poll of an idle queue waits for a message, 1s to 20s: a stop waits for the poll, and a longer one makes fewer requests",
     }
 
+    /// How often the depth of the queue and of its dead-letter queues is read while metrics are served, a request for each; `0s` for never.
+    depth_poll: Option<Span> = "30s" => depth_poll(Duration) {
+        row: "how often the [depth](metrics.md#depth) of the queue and of its dead-letter queues is read while metrics are served, 5s to 1h, a request for each; `0s` for never",
+    }
+
     /// The most messages that are received: `200/s`, `50/m` or `10/h`.
     rate: Option<String> => rate(String) {
         at_once: Some(AtOnce::Rate),

@@ -198,6 +198,11 @@ impl Controls {
         }
     }
 
+    /// The messages in hand, and the most of them.
+    pub(crate) fn in_flight(&self) -> (usize, usize) {
+        (self.budget.in_hand(), self.budget.most())
+    }
+
     /// How the queue is served. `problem` is why it is not polled, if it is not.
     pub(crate) fn serving(&self, problem: Option<String>) -> Serving {
         self.end_if_over();

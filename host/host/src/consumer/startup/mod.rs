@@ -53,9 +53,17 @@ pub struct Ready {
 impl Ready {
     /// The attributes of all dead-letter queues, each once.
     pub(crate) fn all_dead_letters(&self) -> Vec<Description> {
+        let all = self.dead_letter_queues();
+        all.map(|(_, there)| there.clone()).collect()
+    }
+
+    /// All dead-letter queues, each once.
+    pub(super) fn dead_letter_queues(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<dyn Queue>, &Description)> {
         let default = self.dead_letters.iter();
         let all = default.flat_map(|default| each_once(default, &self.class_dead_letters));
-        all.map(|(_, there)| there.clone()).collect()
+        all.map(|(queue, there)| (queue, there))
     }
 }
 
@@ -318,6 +326,7 @@ async fn find_dead_letters(
                 arn: queue.url().to_owned(),
                 fifo: queue.url().ends_with(".fifo"),
                 redrive: None,
+                delayed: None,
                 access_policy: None,
                 ..description.clone()
             });
