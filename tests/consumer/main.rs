@@ -8,6 +8,7 @@
 mod breaker;
 mod clocks;
 mod consumer;
+mod dashboard;
 mod elsewhere;
 mod endings;
 mod faults;

@@ -43,4 +43,5 @@ debian() {
 }
 debian registry docker-registry docker-registry "distribution 2.8 or later"
 debian prometheus promtool prometheus "Prometheus 2.42 or later"
+debian prometheus prometheus prometheus "Prometheus 2.42 or later"
 echo "$stamp" > "$target/stamp"
