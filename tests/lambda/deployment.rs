@@ -3,11 +3,12 @@
 mod math;
 mod template;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use backstop_tests::documents::top;
+use backstop_tests::documents::{document, top};
 use backstop_tests::emulator::services;
 use backstop_tests::once::once_per_run;
 use serde_json::json;
@@ -312,6 +313,7 @@ fn the_handler_has_the_runtime_of_its_build_and_every_required_variable() {
             "BACKSTOP_POLICY": "full-jitter",
             "BACKSTOP_SETTINGS": "base=30s,cap=6h",
             "BACKSTOP_MAX_ATTEMPTS": "12",
+            "BACKSTOP_METRICS": "true",
             "BACKSTOP_MAX_AGE": "14d",
             "BACKSTOP_FUNCTIONS": "function",
         });
@@ -483,6 +485,31 @@ fn error_lines_of_the_handler_are_counted_for_an_alarm() {
         let name = template.text(&counted["MetricName"]);
         assert_eq!(name, "retries.QueueName-error-lines");
     }
+}
+
+#[test]
+fn every_chart_of_the_dashboard_has_metrics_that_the_handler_writes() {
+    let text = document("host/docs/lambda.md");
+    let (_, table) = text.split_once("\n## Metrics\n").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let dashboard = sam().dashboard();
+    let widgets = dashboard["widgets"].as_array().unwrap();
+    let mut shown = BTreeSet::new();
+    for widget in widgets {
+        let metrics = widget["properties"]["metrics"].as_array().unwrap();
+        assert!(!metrics.is_empty(), "{widget}");
+        for metric in metrics.iter().filter(|metric| metric[0] == "Backstop") {
+            assert_eq!(
+                (&metric[2], &metric[3]),
+                (&json!("Queue"), &json!("retries.QueueName"))
+            );
+            shown.insert(metric[1].as_str().unwrap().to_owned());
+        }
+    }
+    for name in &shown {
+        assert!(table.contains(&format!("| `{name}` |")), "{name}");
+    }
+    assert_eq!(shown.len(), 8, "{shown:?}");
 }
 
 #[test]

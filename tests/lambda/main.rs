@@ -9,6 +9,7 @@ mod deployment;
 mod functions;
 mod hold_in_memory;
 mod idempotency;
+mod metrics;
 mod retrier;
 mod retries;
 mod retries_in_memory;

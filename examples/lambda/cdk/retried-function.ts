@@ -72,6 +72,7 @@ export class RetriedFunction extends Construct {
     this.retry(props.function);
     this.handler = this.makeHandler();
     this.alarms();
+    this.dashboard();
   }
 
   /** Has the failed events of the function written to the retry queue. */
@@ -109,6 +110,8 @@ export class RetriedFunction extends Construct {
         BACKSTOP_MAX_AGE: this.props.maxAge ?? "14d",
         // No other function is invoked, whatever a record says.
         BACKSTOP_FUNCTIONS: this.props.function.functionName,
+        // Metrics of each batch, in the handler's log. The dashboard shows them.
+        BACKSTOP_METRICS: "true",
       },
     });
     // Records that can't wait by visibility are sent again.
@@ -217,6 +220,37 @@ export class RetriedFunction extends Construct {
       metric: target.metric("AsyncEventsDropped", { statistic: cloudwatch.Stats.SUM }),
       threshold: this.props.manyFailures ?? 100,
     });
+  }
+
+  private dashboard(): void {
+    const [queue, letters] = [this.retryQueue.queueName, this.deadLetterQueue.queueName];
+    const own = (name: string, more: object[] = []) => ["Backstop", name, "Queue", queue, ...more];
+    const by = (dimension: string) => [
+      [{ expression: `SEARCH('{Backstop,Queue,${dimension}} Queue="${queue}" MetricName="DeadLettered"', 'Sum')`, id: "e1" }],
+    ];
+    const ofQueue = (name: string, of: string) => ["AWS/SQS", name, "QueueName", of];
+    const [visible, hidden] = ["ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible"];
+    const charts: [string, unknown[], string][] = [
+      ["Failed events: invoked again, waiting, given up", ["Invoked", "Waiting", "DeadLettered", "Discarded"].map((it) => own(it)), "Sum"],
+      ["Dead letters by class", by("Class"), "Sum"],
+      ["Dead letters by version of the policy", by("Version"), "Sum"],
+      ["Delays of retries, in seconds", ["p50", "p95"].map((stat) => own("Delay", [{ stat }])), "Average"],
+      ["Attempts, and age in seconds", [own("Attempts", [{ stat: "Average" }]), own("Age", [{ stat: "Maximum", yAxis: "right" }])], "Average"],
+      ["Decisions of the fallback", [own("Fallbacks")], "Sum"],
+      ["The retry queue", [visible, hidden].map((it) => ofQueue(it, queue)), "Maximum"],
+      ["The dead-letter queue", [ofQueue(visible, letters)], "Maximum"],
+      ["The handler", ["Errors", "Throttles"].map((it) => ["AWS/Lambda", it, "FunctionName", this.handler.functionName]), "Sum"],
+    ];
+    const stack = Stack.of(this);
+    const widgets = charts.map(([title, metrics, stat], index) => ({
+      type: "metric",
+      x: 8 * (index % 3),
+      y: 6 * Math.floor(index / 3),
+      width: 8,
+      height: 6,
+      properties: { title, region: stack.region, view: "timeSeries", stat, period: 300, metrics },
+    }));
+    new cloudwatch.CfnDashboard(this, "Dashboard", { dashboardBody: stack.toJsonString({ widgets }) });
   }
 
   private alarm(

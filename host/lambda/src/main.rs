@@ -64,6 +64,12 @@ async fn serve(log: &BackgroundWriter) -> anyhow::Result<()> {
     let memory = memory.and_then(|mebibytes| mebibytes.parse().ok());
     let compiled = compiled_folders(package.as_deref());
     let started = Arc::new(start(&config, compiled, memory, connections).await?);
+    if config.lambda.as_ref().is_some_and(|lambda| lambda.metrics) {
+        let lines = log.clone();
+        started
+            .handler
+            .export_metrics_to(move |line| lines.write(line.as_bytes()));
+    }
     let handler = service_fn(|event: LambdaEvent<Batch>| {
         let (started, log) = (Arc::clone(&started), log.clone());
         async move {

@@ -1,6 +1,5 @@
 //! Combines deletes, visibility changes and sends of single messages into batch requests of ten entries. Each entry gets its own result, and entries that may still succeed are retried.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -82,15 +81,7 @@ pub struct Requests {
     failures: Option<Failures>,
 }
 
-impl fmt::Debug for Requests {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Requests")
-            .field("deletes", &self.deletes)
-            .field("changes", &self.changes)
-            .field("sends", &self.sends)
-            .finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Requests, it => deletes = it.deletes, changes = it.changes, sends = it.sends);
 
 impl Requests {
     /// The requests to a queue, exported as this metric of each operation too.

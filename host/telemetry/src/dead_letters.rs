@@ -1,6 +1,5 @@
 //! Counts dead letters by class and version, with a bound on the values of both labels.
 
-use std::fmt;
 use std::sync::Mutex;
 
 use backstop_core::decision::{Action, Decision};
@@ -30,11 +29,7 @@ pub struct DeadLetters {
     versions: Mutex<Vec<String>>,
 }
 
-impl fmt::Debug for DeadLetters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeadLetters").finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(DeadLetters);
 
 impl DeadLetters {
     /// The dead letters of this queue, whose configuration names these classes.
@@ -83,11 +78,7 @@ impl DeadLetters {
 
     /// The label of a version: the first digits of its digests, or `other` if there were too many versions.
     fn digest(&self, digests: &str) -> String {
-        let parts = digests.split(',').map(|digest| {
-            let hex = digest.rsplit(':').next().unwrap_or(digest);
-            hex.chars().take(DIGITS).collect::<String>()
-        });
-        let label = parts.collect::<Vec<_>>().join("+");
+        let label = digest_label(digests);
         let mut versions = lock(&self.versions);
         if versions.contains(&label) {
             return label;
@@ -100,12 +91,22 @@ impl DeadLetters {
     }
 }
 
+/// The first digits of the digests of a version, which are separated by commas.
+pub fn digest_label(digests: &str) -> String {
+    let parts = digests.split(',').map(|digest| {
+        let hex = digest.rsplit(':').next().unwrap_or(digest);
+        hex.chars().take(DIGITS).collect::<String>()
+    });
+    parts.collect::<Vec<_>>().join("+")
+}
+
 /// The classes that metrics name: the three that every policy knows, and those of the configuration. A policy may make up any number of others.
 #[derive(Debug)]
 pub struct Classes(Vec<String>);
 
 impl Classes {
-    fn of(named: impl IntoIterator<Item = String>) -> Self {
+    /// The three, `other`, and these of the configuration.
+    pub fn of(named: impl IntoIterator<Item = String>) -> Self {
         let mut classes: Vec<_> = CLASSES.map(str::to_owned).into();
         for class in named {
             if !classes.contains(&class) {

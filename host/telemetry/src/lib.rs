@@ -12,7 +12,7 @@ use metrics::{Histogram, SharedString, Unit};
 
 use backstop_core::decision::{Action, Decision, ErrorClass, Hold};
 
-pub use dead_letters::{Classes, DeadLetters};
+pub use dead_letters::{Classes, DeadLetters, digest_label};
 pub use list::{
     Kind, METRICS, Metric, admin_refused, build_info, configuration_outdated, log_lines_dropped,
     policy_info, records_dropped, refusals, rollbacks, source_unreachable, swaps,

@@ -237,12 +237,22 @@ impl Template {
         first
     }
 
+    /// What the dashboard shows.
+    pub(super) fn dashboard(&self) -> Value {
+        let dashboard = self.only("AWS::CloudWatch::Dashboard");
+        serde_json::from_str(&self.text(&dashboard["DashboardBody"])).unwrap()
+    }
+
     /// The settings of all resources except roles and alarms, without those that must differ: the location of the code and the names of the queues.
     pub(super) fn settings(&self) -> BTreeMap<String, Value> {
         let mut all = BTreeMap::new();
         for (id, resource) in &self.resources {
             let kind = resource["Type"].as_str().unwrap();
             if kind.starts_with("AWS::IAM::") || kind == "AWS::CloudWatch::Alarm" {
+                continue;
+            }
+            if kind == "AWS::CloudWatch::Dashboard" {
+                all.insert(kind.to_owned(), self.dashboard());
                 continue;
             }
             let mut settings = self.plain(&resource["Properties"]);

@@ -133,6 +133,7 @@ fn the_builder_sets_the_limits_and_the_retry_handler_of_a_file() {
         .lambda_hold(HoldMode::Resend)
         .lambda_envelope_key_file("key")
         .lambda_margin(Duration::from_secs(7))
+        .lambda_metrics(true)
         .lambda_handler("retry-handler")
         .lambda_functions(["orders", "invoices"]);
     let expected = of_file(
@@ -165,6 +166,7 @@ fn the_builder_sets_the_limits_and_the_retry_handler_of_a_file() {
         hold = "resend"
         envelope-key-file = "key"
         margin = "7s"
+        metrics = true
         handler = "retry-handler"
         functions = ["orders", "invoices"]
         "#,

@@ -65,6 +65,8 @@ pub struct LambdaConfig {
     pub envelope_key_file: Option<PathBuf>,
     /// How much of an invocation's time is reserved for its end.
     pub margin: Duration,
+    /// Whether the metrics of each batch are written to the log.
+    pub metrics: bool,
     /// The handler's own function, for `backstop doctor`.
     pub handler: Option<String>,
     /// The functions that may be invoked; any function if the list is empty. `backstop doctor` checks them, and so does the start.
@@ -146,6 +148,7 @@ impl raw::Lambda {
             hold: self.hold.unwrap_or_default(),
             envelope_key_file: self.envelope_key_file.map(|path| folder.join(path)),
             margin,
+            metrics: self.metrics.unwrap_or(false),
             handler,
             functions,
         })

@@ -36,6 +36,7 @@ fn nothing_needs_to_be_set() {
         Source::builtin("full-jitter")
     );
     assert_eq!(lambda.margin, Duration::from_secs(5));
+    assert!(!lambda.metrics);
 }
 
 #[test]

@@ -524,7 +524,8 @@ fn the_default_of_every_key_is_the_one_of_the_code() {
         };
         let parsed = |text: &str| Config::parse(text, Path::new("backstop.toml")).unwrap();
         let (name, default) = (key.name(), key.default);
-        let is_bare = default == "true" || default.bytes().all(|byte| byte.is_ascii_digit());
+        let is_boolean = ["true", "false"].contains(&default);
+        let is_bare = is_boolean || default.bytes().all(|byte| byte.is_ascii_digit());
         let value = if is_bare {
             default.to_owned()
         } else {

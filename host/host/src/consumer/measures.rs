@@ -24,11 +24,7 @@ pub(super) struct CountedLetter {
     pub(super) attempt: Option<u32>,
 }
 
-impl std::fmt::Debug for Measures {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Measures").finish_non_exhaustive()
-    }
-}
+backstop_core::shown!(Measures);
 
 impl Measures {
     pub(super) fn of(queue: &telemetry::Queue) -> Self {

@@ -17,7 +17,7 @@ use crate::queue::Message;
 use backstop_decider::{Decided, DecidedFailure};
 use backstop_functions::{Event, InvocationRecord, NoRecord};
 use backstop_queue::dead_letter::is_redriven;
-use backstop_settle::InHand;
+use backstop_settle::{InHand, Settled};
 
 /// How long the requests of one message are retried.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,11 +55,12 @@ impl RetryHandler {
     async fn next(&self, queue: &RetryQueue, in_hand: &InHand<'_>) -> Goes {
         let message = in_hand.message;
         if let Some(envelope) = in_hand.early(|_| None) {
-            return in_hand.hop(&envelope).await.into();
+            let settled = in_hand.hop(&envelope).await;
+            return self.goes(settled, None);
         }
         let event = match record(message) {
             Ok(record) => Event::of(record),
-            Err(reason) => return give_up(in_hand, &reason.to_string(), None).await,
+            Err(reason) => return self.give_up(in_hand, &reason.to_string(), None).await,
         };
         Span::current()
             .record("event", &event.id)
@@ -78,13 +79,13 @@ impl RetryHandler {
             let reason = format!(
                 "{function} is not one of the functions that may be invoked: if it should be, add it to functions (BACKSTOP_FUNCTIONS)"
             );
-            return give_up(&in_hand, &reason, None).await;
+            return self.give_up(&in_hand, &reason, None).await;
         }
         if is_redriven(message) {
             tracing::info!("redriven: invoked at once");
             let next = event.redriven(queue.queue.now());
             return match self.obstacle(queue, message, &event, &next).await {
-                Some(reason) => give_up(&in_hand, &reason, None).await,
+                Some(reason) => self.give_up(&in_hand, &reason, None).await,
                 None => {
                     self.invoke(queue, &in_hand, &event, next, None, message.sent)
                         .await
@@ -96,6 +97,8 @@ impl RetryHandler {
         let by_visibility = event.max_delay(queue.settler.holds.expires(message));
         let journey = queue.settler.journey(message, by_visibility);
         let decided = self.decider.decide(failure.clone(), payload, journey).await;
+        let now = queue.queue.now();
+        self.metrics.decided(message, &event, &decided, now);
         self.apply(queue, &in_hand, &event, &failure, &decided)
             .await
     }
@@ -114,7 +117,7 @@ impl RetryHandler {
             let with = Some((failure, decided));
             let next = event.retried(*delay, &decided.policy);
             if let Some(reason) = self.obstacle(queue, in_hand.message, event, &next).await {
-                return give_up(in_hand, &reason, with).await;
+                return self.give_up(in_hand, &reason, with).await;
             }
             let due = event.due(*delay);
             left = due.since(queue.queue.now());
@@ -122,16 +125,28 @@ impl RetryHandler {
                 return self.invoke(queue, in_hand, event, next, with, due).await;
             }
         }
-        in_hand.settle(failure, decided, left, None).await.into()
+        let settled = in_hand.settle(failure, decided, left, None).await;
+        self.goes(settled, Some((failure, decided)))
     }
-}
 
-/// Dead-letters a message for a reason of the handler's own.
-async fn give_up(message: &InHand<'_>, reason: &str, decided: DecidedFailure<'_>) -> Goes {
-    let error = decided.map(|(failure, _)| display(&failure.error.code));
-    let class = decided.map(|(_, decided)| display(&decided.decision.class));
-    tracing::warn!(error, class, reason, "{}", Verdict::DeadLetter);
-    message.dead_letter(reason, decided).await.into()
+    /// Dead-letters a message for a reason of the handler's own.
+    async fn give_up(
+        &self,
+        message: &InHand<'_>,
+        reason: &str,
+        decided: DecidedFailure<'_>,
+    ) -> Goes {
+        let error = decided.map(|(failure, _)| display(&failure.error.code));
+        let class = decided.map(|(_, decided)| display(&decided.decision.class));
+        tracing::warn!(error, class, reason, "{}", Verdict::DeadLetter);
+        self.goes(message.dead_letter(reason, decided).await, decided)
+    }
+
+    /// Counts how a message was settled.
+    pub(super) fn goes(&self, settled: Settled, decided: DecidedFailure<'_>) -> Goes {
+        self.metrics.settled(&settled, decided);
+        settled.into()
+    }
 }
 
 fn record(message: &Message) -> Result<InvocationRecord, NoRecord> {

@@ -7,6 +7,7 @@ mod answer;
 mod batch;
 mod handle;
 mod message;
+mod metrics;
 mod recursion;
 mod refresh;
 mod refused;
@@ -27,11 +28,12 @@ use tracing::field::Empty;
 
 use crate::config::DeadLetterQueues;
 use crate::hold::{HoldMode, HoldSettings};
-use crate::queue::{Connections, Requests};
+use crate::queue::{Connections, Requests, short_name};
 use answer::Handled;
 use backstop_decider::Decider;
 use backstop_functions::Functions;
 use backstop_queue::envelope::EnvelopeKeys;
+use metrics::Metrics;
 use recursion::{Chain, Recursion};
 use response::{Mappings, Response};
 use retry_queue::{RetryQueue, RetryQueues};
@@ -96,6 +98,7 @@ pub struct RetryHandler {
     requests: Arc<Requests>,
     chains: Recursion,
     mappings: Mappings,
+    metrics: Metrics,
 }
 
 backstop_core::shown!(RetryHandler, handler =>
@@ -111,7 +114,9 @@ impl RetryHandler {
         options: RetryHandlerOptions,
     ) -> Self {
         let requests = Arc::<Requests>::default();
+        let classes = options.dead_letter_queues.classes.keys().cloned();
         Self {
+            metrics: Metrics::of(classes),
             queues: RetryQueues::new(
                 connections,
                 HoldSettings {
@@ -129,6 +134,11 @@ impl RetryHandler {
             options,
             requests,
         }
+    }
+
+    /// Passes the metrics of each batch to `sink` from now on, as lines in CloudWatch's embedded metric format.
+    pub fn export_metrics_to(&self, sink: impl Fn(&str) + Send + Sync + 'static) {
+        self.metrics.export_to(sink);
     }
 
     /// Requests to SQS so far, without lookups of queues.
@@ -236,6 +246,8 @@ impl RetryHandler {
         }
         let handled: Vec<bool> = handled.iter().map(Handled::is_set).collect();
         let done = handled.iter().filter(|handled| **handled).count();
+        self.metrics
+            .ended(short_name(arn), total, queue.queue.now());
         let shadow = self.decider.shadow().map(|shadow| shadow.counts().tally());
         tracing::info!(
             queue = arn,

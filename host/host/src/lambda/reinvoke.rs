@@ -71,6 +71,7 @@ impl RetryHandler {
         let (function, message) = (&event.record.function, in_hand.message);
         let Err(error) = self.functions.invoke(function, next).await else {
             tracing::info!(function, "invoke");
+            self.metrics.invoked();
             return Goes::Away;
         };
         let now = queue.queue.now();
@@ -83,14 +84,14 @@ impl RetryHandler {
             Refused::Denied(_) | Refused::Permanent => {
                 tracing::warn!(function, %error, "the function can't be invoked: the event is dead-lettered");
                 let reason = format!("{} can't be invoked: {error}", unqualified(function));
-                return in_hand.dead_letter(&reason, decided).await.into();
+                return self.goes(in_hand.dead_letter(&reason, decided).await, decided);
             }
         };
         if now.plus(wait.as_duration()) >= queue.settler.holds.expires(message) {
             tracing::warn!(function, %error, "no invocation succeeded before the end of the retry queue's retention: the event is dead-lettered");
             let reason =
                 format!("not invoked before the retry queue's retention was over: {error}");
-            return in_hand.dead_letter(&reason, decided).await.into();
+            return self.goes(in_hand.dead_letter(&reason, decided).await, decided);
         }
         tracing::warn!(function, %error, %wait, "the invocation failed: it is retried");
         Goes::Back(in_hand.hidden_for(wait.as_duration()))

@@ -100,6 +100,12 @@ table! {
         variable: "BACKSTOP_MARGIN",
     }
 
+    /// Whether the handler writes the metrics of each batch to its log, for CloudWatch: each is a custom metric, which costs.
+    metrics: Option<bool> = "false" => lambda_metrics(bool) {
+        row: "whether the metrics of each batch are written to the log, [for CloudWatch](lambda.md#metrics): custom metrics, which cost",
+        variable: "BACKSTOP_METRICS",
+    }
+
     /// The handler's own function, whose mapping a start and `backstop doctor` check.
     handler: Option<String> => lambda_handler(String) {
         shown: "`AWS_LAMBDA_FUNCTION_NAME`; for `doctor`, the function that the mapping feeds",
