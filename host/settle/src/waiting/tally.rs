@@ -71,15 +71,23 @@ impl Waiting {
         let mut memory = self.memory();
         memory.expire(now, usize::MAX);
         tally.not_remembered = memory.not_remembered();
+        // Most messages have the cause of the one before: its class is not looked up again.
+        let mut last = None;
         for slot in memory.slots() {
-            let cause = memory.cause(slot);
-            let class = if is_held_back(&cause) {
-                held_back
-            } else {
-                let name = named.name(cause.class);
-                let place = tally.classes.iter().position(|(class, _)| class == name);
-                place.unwrap_or(held_back)
+            let class = match last {
+                Some((cause, class)) if cause == slot.cause => class,
+                Some(_) | None => {
+                    let cause = memory.cause(slot);
+                    let name = if is_held_back(&cause) {
+                        HELD_BACK
+                    } else {
+                        named.name(cause.class)
+                    };
+                    let place = tally.classes.iter().position(|(class, _)| class == name);
+                    place.unwrap_or(held_back)
+                }
             };
+            last = Some((slot.cause, class));
             tally.add(slot, class, now);
         }
         if self.fifo {
