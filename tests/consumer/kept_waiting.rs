@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use backstop_queue::LocalSettings;
 use backstop_settle::hold::HoldMode;
-use backstop_settle::waiting::{Filter, TakenOver, Waiting, Wake};
+use backstop_settle::waiting::{Filter, TakenOver, Tally, Waiting, Wake};
+use backstop_telemetry::Classes;
 use backstop_tests::backstop::serve;
 use backstop_tests::emulator::fauxqs;
 use backstop_tests::eventually;
@@ -31,6 +32,11 @@ async fn host(world: &World) -> Host {
     host
 }
 
+/// What is counted for metrics, of a queue whose configuration names no classes.
+fn tally(waiting: &Waiting) -> Tally {
+    waiting.tally(&Classes::of([]))
+}
+
 async fn waits(waiting: &Arc<Waiting>) -> u64 {
     waiting.report(&Filter::default()).await.waiting
 }
@@ -44,6 +50,7 @@ async fn the_next_host_knows_what_the_last_one_knew() {
         world.send(numbered(2_000)).await;
         until_waiting(&[&first.waiting], 2_000).await;
         let before = first.waiting.report(&Filter::default()).await;
+        let counted = tally(&first.waiting);
         let bytes = written(&first.waiting);
         // What is written is what is remembered: no more than a few hundred bytes for each message.
         assert!(bytes.len() < 2_000 * 500, "{}", bytes.len());
@@ -64,6 +71,15 @@ async fn the_next_host_knows_what_the_last_one_knew() {
             // A day's clock has milliseconds, and so has the one of the process.
             assert!(group.last.0.abs_diff(old.last.0) <= 2, "{group:?} {old:?}");
         }
+        let recounted = tally(&next.waiting);
+        assert_eq!(recounted.classes, counted.classes);
+        let held = usize::from(hold == HoldMode::Resend);
+        let transient = recounted.classes.iter().find(|(it, _)| it == "transient");
+        assert_eq!(transient.map(|(_, counts)| counts[held]), Some(2_000));
+        let aged = recounted.oldest.unwrap() - counted.oldest.unwrap();
+        assert!((60.0..90.0).contains(&aged.as_secs_f64()), "{aged:?}");
+        assert!(recounted.next_due < counted.next_due);
+        assert_eq!((recounted.due, recounted.blocked_groups), ([0; 4], 0));
         // Twice is once.
         let again = next.waiting.take_over(&mut &bytes[..]).unwrap();
         assert_eq!(again.messages, 0);

@@ -48,7 +48,10 @@ impl RetryHandler {
                 };
                 deleted
             }
-            Goes::Back(timeout) => in_hand.hide(timeout).await,
+            Goes::Back(timeout) => {
+                self.metrics.hidden();
+                in_hand.hide(timeout).await
+            }
         };
     }
 

@@ -106,6 +106,11 @@ impl Metrics {
         self.count(|counts| counts.invoked += 1);
     }
 
+    /// A message goes back to the queue, hidden.
+    pub(super) fn hidden(&self) {
+        self.count(|counts| counts.waiting += 1);
+    }
+
     /// A message was settled.
     pub(super) fn settled(&self, settled: &Settled, decided: DecidedFailure<'_>) {
         self.count(|counts| match settled {
@@ -122,10 +127,9 @@ impl Metrics {
                 );
                 *counts.letters.entry((class, version)).or_default() += 1;
             }
-            Settled::SentAgain { .. }
-            | Settled::Waits(_)
-            | Settled::NoDeadLetterQueue
-            | Settled::Refused(..) => counts.waiting += 1,
+            Settled::SentAgain { .. } => counts.waiting += 1,
+            // Hidden, as is one whose function could not be invoked.
+            Settled::Waits(_) | Settled::NoDeadLetterQueue | Settled::Refused(..) => {}
         });
     }
 
