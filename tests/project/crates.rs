@@ -66,7 +66,7 @@ fn each_crate_has_no_more_dependencies_than_allowed() {
         ("backstop-engine", &[], 180),
         ("backstop-versions", none, 180),
         ("backstop", &[], 350),
-        ("backstop", none, 311),
+        ("backstop", none, 315),
         ("backstop-settle", &[], 281),
         ("backstop-handlers", &[], 193),
         ("backstop", &["--features", "deliver,idempotency"], 353),

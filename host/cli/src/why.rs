@@ -14,7 +14,7 @@ use backstop_core::text::one_line;
 use backstop_files::regular_file::described;
 use backstop_host::admin::HostMessages;
 use backstop_host::config::Config;
-use backstop_records::{DecisionRecord, Destination};
+use backstop_records::{DecisionRecord, Destination, files_of};
 use backstop_settle::waiting::Reach;
 use backstop_workbench::replay::{Candidate, Life, Lines, NotComparable, Step, Today};
 use clap::Parser;
@@ -136,12 +136,16 @@ impl Args {
         let (true, Some(config)) = (self.records.is_empty(), self.config()) else {
             return Ok(self.records.clone());
         };
-        let Some(Destination::File(file)) = Config::read(&config)?.decisions else {
+        let Some(Destination::File { path: file, .. }) = Config::read(&config)?.decisions else {
             return Ok(Vec::new());
         };
+        let mut files = files_of(&file);
         match described(&file) {
-            Ok(_) => Ok(vec![file]),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Ok(_) => Ok(files),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                files.pop();
+                Ok(files)
+            }
             Err(error) => Err(unreadable("the records", &file)(error)),
         }
     }

@@ -16,12 +16,15 @@
 //! ```
 
 mod details;
+mod file;
 mod record;
 mod recorder;
+mod rotation;
 mod shadowed;
 
 pub use backstop_core::policy::{LogLine, PartName};
 pub use details::KEPT_DETAILS;
 pub use record::{DecisionRecord, End, Observer};
 pub use recorder::{Destination, RecordError, Recorder};
+pub use rotation::{Rotation, files_of};
 pub use shadowed::{Aspect, ShadowOutcome, Shadowed, Skipped};

@@ -1,7 +1,6 @@
 //! Writes decision records to a file or to standard output.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -12,9 +11,11 @@ use std::time::Duration;
 use backstop_core::clock;
 use backstop_core::lock::lock;
 use backstop_core::lost;
-use backstop_core::text::{of_folder, visible};
+use backstop_core::text::visible;
 
+use crate::file::{LineWriter, RecordFile, WholeLines};
 use crate::record::{DecisionRecord, Observer};
+use crate::rotation::Rotation;
 
 /// Where decision records are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +23,12 @@ pub enum Destination {
     /// Standard output.
     Stdout,
     /// Appended to a file.
-    File(PathBuf),
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// When it is put aside.
+        rotation: Rotation,
+    },
 }
 
 /// Records can't be written.
@@ -72,7 +78,7 @@ impl Recorder {
     pub fn open(destination: &Destination) -> Result<Arc<Self>, RecordError> {
         let (path, opened) = match destination {
             Destination::Stdout => (PathBuf::from("standard output"), Self::to_stdout()),
-            Destination::File(path) => (path.clone(), Self::to_file(path)),
+            Destination::File { path, rotation } => (path.clone(), Self::rotating(path, *rotation)),
         };
         opened.map_err(|cause| RecordError { path, cause })
     }
@@ -117,26 +123,21 @@ impl Recorder {
         is_stalled.then(|| io::Error::new(io::ErrorKind::TimedOut, "nobody reads it"))
     }
 
-    /// Appends to a file. If it does not exist, it is created, and only its owner can read it. If a crash left an incomplete last line, a line break ends it first.
+    /// Appends to a file. If it does not exist, it is created, and only its owner can read it. If a crash left an incomplete last line, a line break ends it first. If somebody moves it, another one is created within a second.
     pub fn to_file(path: &Path) -> io::Result<Arc<Self>> {
-        let mut options = OpenOptions::new();
-        options.create(true).append(true).read(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(path).map_err(of_folder)?;
-        let mut last = [b'\n'];
-        if file.seek(SeekFrom::End(-1)).is_ok() {
-            file.read_exact(&mut last)?;
-        }
-        Self::to(file, last != [b'\n'])
+        Self::rotating(path, Rotation::default())
+    }
+
+    fn rotating(path: &Path, rotation: Rotation) -> io::Result<Arc<Self>> {
+        Self::to(RecordFile::open(path, rotation)?)
     }
 
     /// Writes to standard output.
     pub fn to_stdout() -> io::Result<Arc<Self>> {
-        Self::to(io::stdout(), false)
+        Self::to(WholeLines::to(io::stdout(), false))
     }
 
-    fn to(writer: impl Write + Send + 'static, torn: bool) -> io::Result<Arc<Self>> {
+    fn to(writer: impl LineWriter + Send + 'static) -> io::Result<Arc<Self>> {
         let (lines, entries) = sync_channel(WAITING);
         let (done, ended) = sync_channel(1);
         let waiting = Arc::<AtomicUsize>::default();
@@ -146,7 +147,7 @@ impl Recorder {
         thread::Builder::new()
             .name("records".to_owned())
             .spawn(move || {
-                write(writer, torn, &entries, &bytes, &failed);
+                write(writer, &entries, &bytes, &failed);
                 let _ = done.send(());
             })?;
         Ok(Arc::new(Self {
@@ -209,10 +210,9 @@ impl Drop for Recorder {
     }
 }
 
-/// Writes complete lines, one at a time. A full disk or a closed pipe is logged once, and an incomplete line is ended before the next one.
+/// Writes one line after another. A full disk or a closed pipe is logged once.
 fn write(
-    mut writer: impl Write,
-    mut torn: bool,
+    mut writer: impl LineWriter,
     entries: &Receiver<Entry>,
     waiting: &AtomicUsize,
     failure: &OnceLock<io::Error>,
@@ -226,14 +226,9 @@ fn write(
                 continue;
             }
         };
-        let end: &[u8] = if torn { b"\n" } else { b"" };
-        let written = writer
-            .write_all(end)
-            .and_then(|()| writer.write_all(&line))
-            .and_then(|()| writer.flush());
+        let written = writer.write_line(&line);
         waiting.fetch_sub(line.len(), Ordering::Relaxed);
-        torn = written.is_err();
-        if torn {
+        if written.is_err() {
             lost::RECORDS.add();
         }
         match written {
@@ -251,6 +246,7 @@ fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     /// A disk that is full at its second write and takes half of it.
     struct FullOnce(Arc<Mutex<Vec<u8>>>, u32);
@@ -295,7 +291,11 @@ mod tests {
     fn the_buffer_is_limited_in_bytes() {
         let (go_on, stalled) = sync_channel(0);
         let written = Arc::<AtomicUsize>::default();
-        let recorder = Recorder::to(Stalled(stalled, Arc::clone(&written)), false).unwrap();
+        let recorder = Recorder::to(WholeLines::to(
+            Stalled(stalled, Arc::clone(&written)),
+            false,
+        ))
+        .unwrap();
         let line = |size: usize| vec![b'x'; size];
         let added = (0..100).filter(|_| recorder.add(line(1 << 20))).count();
         assert_eq!(added, 64);
@@ -311,7 +311,8 @@ mod tests {
     #[test]
     fn a_shutdown_waits_once_for_a_reader_that_has_stopped() {
         let (go_on, stalled) = sync_channel(0);
-        let recorder = Recorder::to(Stalled(stalled, Arc::default()), false).unwrap();
+        let recorder =
+            Recorder::to(WholeLines::to(Stalled(stalled, Arc::default()), false)).unwrap();
         assert!(recorder.add(b"{}\n".to_vec()));
         recorder.close_within(Duration::ZERO);
         let started = clock::instant();
@@ -323,7 +324,7 @@ mod tests {
     #[test]
     fn a_shutdown_writes_the_records_that_others_hold_the_recorder_of() {
         let disk = Arc::new(Mutex::new(Vec::new()));
-        let recorder = Recorder::to(FullOnce(Arc::clone(&disk), 9), false).unwrap();
+        let recorder = Recorder::to(WholeLines::to(FullOnce(Arc::clone(&disk), 9), false)).unwrap();
         for _ in 0..WAITING {
             assert!(recorder.add(b"{}\n".to_vec()));
         }
@@ -343,7 +344,7 @@ mod tests {
         let bytes = AtomicUsize::new(24);
         let failure = OnceLock::new();
         let full = FullOnce(Arc::clone(&disk), 0);
-        write(full, false, &waiting, &bytes, &failure);
+        write(WholeLines::to(full, false), &waiting, &bytes, &failure);
         assert_eq!(bytes.into_inner(), 0);
         assert_eq!(
             failure.get().unwrap().to_string(),

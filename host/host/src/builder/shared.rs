@@ -19,7 +19,18 @@ impl Backstop {
                 .to_string_lossy()
                 .into_owned(),
         };
-        self.raw.decisions = Some(raw::Decisions { record });
+        let decisions = self.raw.decisions.take().unwrap_or_default();
+        self.raw.decisions = Some(match record.as_str() {
+            // Who reads standard output keeps the records.
+            "-" | "stdout" => raw::Decisions {
+                record,
+                ..raw::Decisions::default()
+            },
+            _ => raw::Decisions {
+                record,
+                ..decisions
+            },
+        });
         self.top("decisions").top("decisions.record")
     }
 

@@ -7,6 +7,7 @@ mod breaker;
 mod changes;
 mod dead_letter_queues;
 mod decider;
+mod decisions;
 mod deployed;
 mod idempotency;
 mod in_common;
@@ -321,10 +322,8 @@ impl raw::Config {
             .collect::<Result<_, _>>()?;
         let decisions = self
             .decisions
-            .map(|decisions| match decisions.record.as_str() {
-                "stdout" | "-" => Destination::Stdout,
-                path => Destination::File(folder.join(path)),
-            });
+            .map(|decisions| decisions.convert(folder, &|key| places.of(key)))
+            .transpose()?;
         let config = Config {
             endpoint_url: self
                 .endpoint_url

@@ -9,6 +9,7 @@ use crate::hold::HoldMode;
 use crate::maintenance::Window;
 use crate::policy::{PartSpec, Parts, PolicySpec, Source};
 use crate::queue::VisibilityTimeout;
+use crate::record::Rotation;
 use backstop_core::backoff::Backoff;
 use backstop_core::breaker::BreakerSettings;
 use backstop_core::settings::Settings;
@@ -90,7 +91,10 @@ limit-each = { by = "/tenant", rate = "20/s", max-in-flight = 5 }
     assert_eq!(admin.token_file, Some("/etc/backstop/token".into()));
     assert_eq!(
         config.decisions,
-        Some(Destination::File("/etc/backstop/decisions.jsonl".into()))
+        Some(Destination::File {
+            path: "/etc/backstop/decisions.jsonl".into(),
+            rotation: Rotation::default(),
+        })
     );
     assert_eq!(
         (config.limits.fuel, config.limits.memory, config.limits.log),

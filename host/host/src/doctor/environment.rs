@@ -175,7 +175,7 @@ fn writable(findings: &mut Findings, config: &Config) {
             ),
         );
     }
-    if let Some(Destination::File(path)) = &config.decisions
+    if let Some(Destination::File { path, .. }) = &config.decisions
         && !is_writable(path)
     {
         findings.add(

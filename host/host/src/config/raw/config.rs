@@ -95,4 +95,22 @@ table! {
         variable: "BACKSTOP_DECISIONS",
         shown: "off",
     }
+
+    /// The size at which the file of the decision records is put aside and another one is begun.
+    rotate_size: Option<Bytes> => decisions_rotate_size(Bytes) {
+        row: "the size at which the file is put aside, compressed, and another one is begun; at least 1MiB",
+        shown: "it grows",
+    }
+
+    /// The age at which the file of the decision records is put aside and another one is begun.
+    rotate_after: Option<Span> => decisions_rotate_after(Duration) {
+        row: "the age at which the file is put aside; at least 1m",
+        shown: "it grows",
+    }
+
+    /// The most bytes of the files that were put aside: the oldest are deleted.
+    keep: Option<Bytes> => decisions_keep(Bytes) {
+        row: "the most bytes of the files that were put aside, as they are on the disk: the oldest are deleted",
+        shown: "all are kept",
+    }
 }
