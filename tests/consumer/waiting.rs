@@ -380,8 +380,8 @@ async fn what_was_held_back_comes_by_its_code_in_numbers_and_nothing_that_a_poli
     }
     let made = || times(&world).into_keys().collect::<BTreeSet<_>>();
     let bring = async |code: &str, most, over| {
-        let room = |it: &str| if it == code { most } else { 0 };
-        host.waiting.bring_back(room, |_| over).await
+        let allotted = std::collections::HashMap::from([(code.to_owned(), most)]);
+        host.waiting.bring_back(|_| allotted, |_| over).await
     };
     let brought = bring("HeldBack a", 3, Duration::ZERO).await;
     assert_eq!(brought.messages, 3);

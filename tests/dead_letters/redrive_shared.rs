@@ -95,10 +95,7 @@ async fn until_first_step(world: &World, who: &str, state: &str) -> String {
 async fn an_operator_sees_stops_and_resumes_the_run_of_another_machine() {
     let (world, state) = world_with_bucket(ministack(), "shared").await;
     let said = stop(&world, "ben").await;
-    assert!(
-        said.contains("no run moves letters of this queue"),
-        "{said}"
-    );
+    assert!(said.contains("no run has the lock of this queue"), "{said}");
     let first = redrive(&world, "ana", &state, &RAMP).spawn().unwrap();
     let run = until_first_step(&world, "ben", &state).await;
     let listed = seen(&world, "ben", &state).await;
@@ -111,6 +108,11 @@ async fn an_operator_sees_stops_and_resumes_the_run_of_another_machine() {
         errors.contains(&format!("the run {run} of ana moves letters")),
         "{errors}"
     );
+
+    // To note letters that came back would stop it.
+    let check = of(&world, "ben", &state, &["dlq", "runs", &run, "--check"]);
+    let (_, errors) = failed(&{ check }.output().await.unwrap());
+    assert!(errors.contains("moves letters of this queue"), "{errors}");
 
     let said = stop(&world, "ben").await;
     assert!(

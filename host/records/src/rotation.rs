@@ -230,10 +230,12 @@ mod tests {
         let path = folder.path().join("decisions.jsonl");
         let old = |second: u32, size: usize| {
             let name = format!("decisions-20260101T0000{second:02}.000Z-1.jsonl");
-            // Random text does not become smaller by much.
-            let text: String = (0..size)
-                .map(|it| char::from(33 + (it * it * 7919 % 90) as u8))
-                .collect();
+            // Such text does not become smaller by much.
+            let numbers = (0..size).scan(7_u32, |state, _| {
+                *state = state.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+                char::from_u32(33 + (*state >> 16) % 90)
+            });
+            let text: String = numbers.collect();
             fs::write(folder.path().join(name), &text).unwrap();
             text
         };

@@ -6,6 +6,7 @@ use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{Holder, ask_to_stop, holder};
 use backstop_queue::Queue;
 use clap::Parser;
+use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -17,6 +18,9 @@ use crate::terminal::{Progress, println};
 /// How often the tag of the queue is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often it is asked again.
+const AGAIN: Duration = Duration::from_secs(10);
+
 /// How long a run that works has to stop: it looks every five seconds, and ends the batches under way.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -27,7 +31,9 @@ Examples:
 
 It sets a tag of the dead-letter queue, which a run looks at every five seconds, and waits until the run has stopped: batches under way are finished, and what the run holds is visible again. `backstop dlq redrive --resume RUN` goes on, where the run is kept (--state). It needs sqs:ListQueueTags and sqs:TagQueue.
 
-Exits with 0 if the run has stopped or no run moves letters, and with 9 if it has not answered.";
+A run that may not set tags has no lock, and is not found.
+
+Exits with 0 if the run has stopped or no run has the lock, and with 9 if it has not answered.";
 
 /// Stop the run that moves letters of a queue, whoever has started it
 #[derive(Debug, Parser)]
@@ -58,8 +64,9 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let opened = args.queue.open().await?;
     let who = args.who.clone().unwrap_or_else(state::user);
     let mut unanswered = Vec::new();
-    for queue in &opened.queues {
-        let (stop, holder) = stop(&**queue, &who).await?;
+    let stops = join_all(opened.queues.iter().map(|queue| stop(&**queue, &who))).await;
+    for (queue, stopped) in opened.queues.iter().zip(stops) {
+        let (stop, holder) = stopped?;
         say(queue.url(), stop, holder.as_ref(), args.json);
         if stop == Stop::NoAnswer {
             unanswered.extend(holder);
@@ -79,10 +86,15 @@ async fn stop(queue: &dyn Queue, who: &str) -> Result<(Stop, Option<Holder>)> {
     let Some(found) = active(queue).await? else {
         return Ok((Stop::NoRun, None));
     };
-    ask_to_stop(queue, &found.run, who).await?;
     let waiting = Progress::text(None, 0);
     let began = Instant::now();
+    let mut asked = None;
     while began.elapsed() < PATIENCE {
+        // A run that begins forgets who has asked before.
+        if asked.is_none_or(|at: Instant| at.elapsed() >= AGAIN) {
+            ask_to_stop(queue, &found.run, who).await?;
+            asked = Some(Instant::now());
+        }
         let seconds = began.elapsed().as_secs();
         waiting.say(format!(
             "the run {} is asked to stop ({seconds} s)",
@@ -128,7 +140,7 @@ fn say(url: &str, stop: Stop, holder: Option<&Holder>, is_json: bool) {
             println!("{url}: the run {run} of {who} has not answered");
         }
         (Stop::NoRun | Stop::Stopped | Stop::NoAnswer, _) => {
-            println!("{url}: no run moves letters of this queue");
+            println!("{url}: no run has the lock of this queue");
         }
     }
 }

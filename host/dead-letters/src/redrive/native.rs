@@ -29,6 +29,7 @@ pub async fn run_native(
     mut each: impl FnMut(u64, Option<u64>),
 ) -> Result<Summary, RedriveError> {
     let _lock = folder.lock()?;
+    folder.refresh().await?;
     let journal = folder.open_journal()?;
     let arn = queue.describe().await?.arn;
     journal

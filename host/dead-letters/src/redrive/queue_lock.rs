@@ -5,7 +5,7 @@
 //! The lock is a tag of the queue with the run, its end and its owner. SQS has no tag that only one of two writers gets, so a run writes the tag, waits until every other run that saw the queue unlocked has written too, and reads it again: the last one that wrote has the lock. It is renewed while the run works, and removed at its end. A run that leaves letters behind that it has sent, or may have sent, leaves the tag, too: another run would send them again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use backstop_core::failure::{Milliseconds, Timestamp};
@@ -48,6 +48,12 @@ const TRIES: u32 = 4;
 /// The most bytes of an owner in a tag. A value has 256 characters at most.
 const WHO_BYTES: usize = 100;
 
+/// This process, in the tag of a queue.
+static PROCESS: LazyLock<String> = LazyLock::new(|| {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    id.chars().take(12).collect()
+});
+
 /// Who has the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
@@ -55,6 +61,8 @@ pub struct Holder {
     pub run: String,
     /// When the lock ends if it is not renewed.
     pub until: Timestamp,
+    /// The process that works on the run, if the tag names it.
+    pub process: String,
     /// Who has started the run.
     pub who: String,
 }
@@ -62,16 +70,21 @@ pub struct Holder {
 impl Holder {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, ' ');
+        let run = parts.next()?.to_owned();
+        let until = parts.next()?;
+        let (until, process) = until.split_once('/').unwrap_or((until, ""));
         Some(Self {
-            run: parts.next()?.to_owned(),
-            until: Timestamp(parts.next()?.parse().ok()?),
+            run,
+            until: Timestamp(until.parse().ok()?),
+            process: process.to_owned(),
             who: parts.next().unwrap_or_default().to_owned(),
         })
     }
 
     /// The value of the tag.
     fn text(&self) -> String {
-        let text = format!("{} {} {}", self.run, self.until.0, allowed(&self.who));
+        let (run, until) = (&self.run, self.until.0);
+        let text = format!("{run} {until}/{} {}", self.process, allowed(&self.who));
         text.trim().to_owned()
     }
 }
@@ -92,8 +105,10 @@ pub async fn holder(queue: &dyn Queue) -> Result<Option<Holder>, QueueError> {
 
 /// Asks the run to stop that has the lock of a queue.
 pub async fn ask_to_stop(queue: &dyn Queue, run: &str, who: &str) -> Result<(), QueueError> {
-    let text = format!("{run} {}", allowed(who));
-    read(|| queue.set_tag(STOP_TAG, Some(text.trim()))).await
+    let who = allowed(who);
+    let who = if who.is_empty() { "somebody" } else { &who };
+    let text = format!("{run} {who}");
+    read(|| queue.set_tag(STOP_TAG, Some(&text))).await
 }
 
 fn held_by(tags: &HashMap<String, String>) -> Option<Holder> {
@@ -101,6 +116,7 @@ fn held_by(tags: &HashMap<String, String>) -> Option<Holder> {
     Some(Holder::parse(text).unwrap_or_else(|| Holder {
         run: text.clone(),
         until: Timestamp(0),
+        process: String::new(),
         who: String::new(),
     }))
 }
@@ -175,13 +191,14 @@ impl Wanted {
 
     /// What the tag of a holder means for this run.
     fn tag(&self, holder: Holder) -> Result<Tag, RedriveError> {
-        if holder.run == self.run {
+        // On one machine, a file has kept other processes away from the run.
+        if holder.run == self.run && (!self.is_shared || holder.process == *PROCESS) {
             return Ok(Tag::Own);
         }
         if holder.until > self.queue.now() {
             return Err(RedriveError::Locked { holder });
         }
-        if Some(&holder.run) == self.despite.as_ref() {
+        if holder.run == self.run || Some(&holder.run) == self.despite.as_ref() {
             return Ok(Tag::None);
         }
         Err(RedriveError::LeftBehind { holder })
@@ -192,38 +209,17 @@ impl Wanted {
         let holder = Holder {
             run: self.run.clone(),
             until: Timestamp(now.saturating_add(Milliseconds::from_duration(lasts).0.into())),
+            process: PROCESS.clone(),
             who: self.who.clone(),
         };
         let text = holder.text();
         read(|| self.queue.set_tag(TAG, Some(&text))).await
     }
 
-    /// Refuses a run on which somebody else may work on another machine.
-    async fn check_alone(&self) -> Result<(), RedriveError> {
-        if !self.is_shared {
-            return Ok(());
-        }
-        match holder(&*self.queue).await? {
-            Some(holder)
-                if holder.run == self.run
-                    && holder.until > self.queue.now()
-                    && holder.who != allowed(&self.who) =>
-            {
-                Err(RedriveError::Locked { holder })
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
     /// Takes the lock, if the queue is unlocked. It is renewed from then on; if another run has it all the same, `stop` is cancelled.
     pub async fn take(self, stop: &CancellationToken) -> Result<QueueLock, RedriveError> {
         let ended = CancellationToken::new();
         let stopped_by = Arc::<OnceLock<String>>::default();
-        match self.check_alone().await {
-            // Without permission for tags, there is no lock: see below.
-            Err(RedriveError::Queue(error)) if !error.is_retryable() => {}
-            checked => checked?,
-        }
         let is_locked = match self.locked(stop).await {
             Ok(()) => true,
             Err(RedriveError::Queue(error)) if !error.is_retryable() => {
@@ -391,14 +387,17 @@ mod tests {
         let holder = Holder {
             run: "20261125-230000-7f3a".to_owned(),
             until: Timestamp(1_795_000_000_000),
+            process: "5eb1".to_owned(),
             who: "ana@box (night shift) ✓".to_owned(),
         };
         let text = holder.text();
         assert_eq!(
             text,
-            "20261125-230000-7f3a 1795000000000 ana@box _night shift_ _"
+            "20261125-230000-7f3a 1795000000000/5eb1 ana@box _night shift_ _"
         );
-        assert_eq!(Holder::parse(&text).unwrap().run, holder.run);
+        let parsed = Holder::parse(&text).unwrap();
+        assert_eq!((&parsed.run, parsed.until), (&holder.run, holder.until));
+        assert_eq!(parsed.process, "5eb1");
         let long = Holder {
             who: "x".repeat(1_000),
             ..holder

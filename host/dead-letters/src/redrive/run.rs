@@ -19,6 +19,7 @@ const SAFE_RECEIVES: u32 = 100;
 /// Starts a run, or goes on with one that was interrupted or killed.
 pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
     let _lock = setup.folder.lock()?;
+    setup.folder.refresh().await?;
     let plan = setup.folder.plan()?;
     let folder = setup.folder.clone();
     let wanted = Wanted {
@@ -29,8 +30,12 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
         is_shared: folder.is_shared(),
     };
     let lock = wanted.take(&setup.stop).await?;
+    // Another machine may have worked on it until now.
+    if let Err(error) = setup.folder.refresh().await {
+        lock.release(false).await;
+        return Err(error);
+    }
     let summary = locked(setup, plan, &lock).await;
-    folder.compact().await;
     let left = folder.ledger().map(|ledger| ledger.letters_left());
     lock.release(!matches!(left, Ok(0))).await;
     summary

@@ -2,7 +2,7 @@
 //!
 //! Every object is written once and never changed: the plan of a run, its set, and the parts of its journal, one for each write, numbered from 1. Two processes can't write the same part, so of two that work on a run one stops at its next write. The folder of the machine has a copy of the files, which is made anew before a command reads it.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -22,9 +22,6 @@ pub(super) const JOURNAL: &str = "journal.jsonl";
 
 /// The largest object that is read.
 const OBJECT_BYTES: usize = 128 << 20;
-
-/// The largest journal that is written as one object at the end of a run.
-const WHOLE_BYTES: usize = 64 << 20;
 
 /// How often an object is written that somebody else seems to write.
 const TRIES: u32 = 3;
@@ -65,10 +62,8 @@ pub(super) struct SharedRun {
 /// What is known of a run by the names of its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// The parts of its journal in their order, from the first one.
-    parts: Vec<String>,
-    /// The number of the next part.
-    next: u64,
+    /// The number of the parts of its journal.
+    parts: u64,
     has_letters: bool,
 }
 
@@ -80,13 +75,13 @@ pub(super) struct Fetched {
 }
 
 impl SharedRun {
-    /// The run with this id, whose next part has this number.
-    pub(super) fn new(objects: &Arc<dyn Objects>, run: &str, next: u64) -> Self {
+    /// The run with this id.
+    pub(super) fn new(objects: &Arc<dyn Objects>, run: &str) -> Self {
         Self {
             objects: Arc::clone(objects),
             run: run.to_owned(),
             header: format!("{{\"writer\":\"{}\"}}\n", uuid::Uuid::new_v4()).into_bytes(),
-            next: Mutex::new(next),
+            next: Mutex::new(1),
         }
     }
 
@@ -99,17 +94,27 @@ impl SharedRun {
         format!("{}/{file}", self.run)
     }
 
+    /// Creates the run. A place that writes over what is there can't keep two processes apart.
+    pub(super) async fn begin(&self, plan: Vec<u8>) -> io::Result<()> {
+        self.create(PLAN, plan.clone()).await?;
+        if self.objects.create(&self.name(PLAN), plan).await? {
+            let text = format!(
+                "{} writes over objects that are there, although it is told not to (If-None-Match): runs can't be shared there",
+                self.objects.url()
+            );
+            return Err(io::Error::other(text));
+        }
+        Ok(())
+    }
+
     /// Writes a file that nobody has written.
     pub(super) async fn create(&self, file: &str, content: Vec<u8>) -> io::Result<()> {
         for _ in 0..TRIES {
-            if self
-                .objects
-                .create(&self.name(file), content.clone())
-                .await?
-            {
+            let name = self.name(file);
+            if self.objects.create(&name, content.clone()).await? {
                 return Ok(());
             }
-            match self.objects.read(&self.name(file), OBJECT_BYTES).await {
+            match self.objects.read(&name, OBJECT_BYTES).await {
                 // The answer to the first try was lost.
                 Ok(there) if there == content => return Ok(()),
                 Ok(_) => break,
@@ -119,9 +124,8 @@ impl SharedRun {
             }
         }
         let text = format!(
-            "another process works on this run: it has written {}/{}",
-            self.objects.url(),
-            self.name(file)
+            "another process works on this run: it has written {}/{file}",
+            self.url()
         );
         Err(io::Error::other(text))
     }
@@ -130,88 +134,85 @@ impl SharedRun {
     pub(super) async fn add(&self, lines: &[u8]) -> io::Result<()> {
         let mut next = self.next.lock().await;
         let content = [self.header.as_slice(), lines].concat();
-        self.create(&part(*next, *next), content).await?;
+        self.create(&part(*next), content).await?;
         *next += 1;
         Ok(())
     }
 
-    /// Writes the whole journal as one object, which takes the place of its parts for all who read it.
-    pub(super) async fn compact(&self, journal: &[u8]) -> io::Result<()> {
-        let next = self.next.lock().await;
-        if *next > 2 && journal.len() <= WHOLE_BYTES {
-            let content = [self.header.as_slice(), journal].concat();
-            let name = self.name(&part(1, *next - 1));
-            self.objects.create(&name, content).await?;
+    /// What there is of the run; `None` if it has no plan. What is added follows it.
+    pub(super) async fn list(&self) -> io::Result<Option<Listed>> {
+        let listed = listed(&self.objects.names(&self.run).await?)?;
+        if let Some(listed) = &listed {
+            *self.next.lock().await = listed.parts + 1;
         }
-        Ok(())
-    }
-}
-
-/// `journal/00000001-00000007`: the parts from 1 to 7.
-fn part(from: u64, to: u64) -> String {
-    format!("{JOURNAL}/{from:08}-{to:08}")
-}
-
-/// What is known of a run by the names of its objects; `None` if it has no plan.
-pub(super) fn listed(names: &[String]) -> Option<Listed> {
-    let has = |file: &str| names.iter().any(|name| name == file);
-    if !has(PLAN) {
-        return None;
-    }
-    let numbers = names.iter().filter_map(|file| {
-        let part = file.strip_prefix(JOURNAL)?.strip_prefix('/')?;
-        let (from, to) = part.split_once('-')?;
-        Some((from.parse().ok()?, to.parse().ok()?))
-    });
-    // The longest part that begins at a number has those of the others.
-    let mut longest: HashMap<u64, u64> = HashMap::new();
-    for (from, to) in numbers.filter(|(from, to)| to >= from) {
-        let end = longest.entry(from).or_insert(to);
-        *end = to.max(*end);
-    }
-    let (mut parts, mut next) = (Vec::new(), 1);
-    while let Some(to) = longest.get(&next) {
-        parts.push(part(next, *to));
-        next = to.saturating_add(1);
-    }
-    Some(Listed {
-        parts,
-        next,
-        has_letters: has(LETTERS),
-    })
-}
-
-impl Listed {
-    pub(super) fn next(&self) -> u64 {
-        self.next
-    }
-
-    /// What there is of the run, to compare.
-    pub(super) fn state(&self) -> String {
-        format!("{} {}", self.next, self.has_letters)
+        Ok(listed)
     }
 
     /// Reads the files of the run.
-    pub(super) async fn fetch(&self, objects: &dyn Objects, run: &str) -> io::Result<Fetched> {
-        let read = async |file: &str| objects.read(&format!("{run}/{file}"), OBJECT_BYTES).await;
-        let parts = stream::iter(&self.parts).map(|part| read(part));
+    pub(super) async fn fetch(&self, listed: &Listed) -> io::Result<Fetched> {
+        let read = async |file: &str| self.objects.read(&self.name(file), OBJECT_BYTES).await;
+        let parts = stream::iter(1..=listed.parts);
+        let parts = parts.map(async |number| read(&part(number)).await);
         let parts: Vec<_> = parts.buffered(AT_ONCE).try_collect().await?;
-        let lines = parts.iter().map(|part| {
+        let mut journal = Vec::new();
+        for part in &parts {
             // The first line names the writer.
             let header = part.iter().position(|byte| *byte == b'\n');
-            header
-                .and_then(|end| part.get(end + 1..))
-                .unwrap_or_default()
-        });
+            let lines = header.and_then(|end| part.get(end + 1..));
+            journal.extend_from_slice(lines.unwrap_or_default());
+            if !journal.is_empty() && !journal.ends_with(b"\n") {
+                journal.push(b'\n');
+            }
+        }
         Ok(Fetched {
             plan: read(PLAN).await?,
-            letters: if self.has_letters {
+            letters: if listed.has_letters {
                 Some(read(LETTERS).await?)
             } else {
                 None
             },
-            journal: lines.collect::<Vec<_>>().concat(),
+            journal,
         })
+    }
+}
+
+/// The name of a part of the journal.
+fn part(number: u64) -> String {
+    format!("{JOURNAL}/{number:08}")
+}
+
+/// What is known of a run by the names of its objects; `None` if it has no plan. A journal that lacks a part is an error: what the run has done is unknown.
+fn listed(names: &[String]) -> io::Result<Option<Listed>> {
+    let has = |file: &str| names.iter().any(|name| name == file);
+    if !has(PLAN) {
+        return Ok(None);
+    }
+    let numbers = names.iter().filter_map(|file| {
+        let number = file
+            .strip_prefix(JOURNAL)?
+            .strip_prefix('/')?
+            .parse()
+            .ok()?;
+        (part(number) == **file).then_some(number)
+    });
+    let numbers: BTreeSet<u64> = numbers.collect();
+    let missing = (1..)
+        .zip(&numbers)
+        .find(|(expected, number)| expected != *number);
+    if let Some((missing, _)) = missing {
+        let text = format!("its journal lacks the part {}", part(missing));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok(Some(Listed {
+        parts: numbers.last().copied().unwrap_or_default(),
+        has_letters: has(LETTERS),
+    }))
+}
+
+impl Listed {
+    /// What there is of the run, to compare.
+    pub(super) fn state(&self) -> String {
+        format!("{} {}", self.parts, self.has_letters)
     }
 }
 
@@ -270,41 +271,32 @@ pub(super) mod tests {
     }
 
     async fn fetched(objects: &Arc<dyn Objects>, run: &str) -> (String, u64) {
-        let names = objects.names(run).await.unwrap();
-        let listed = listed(&names).unwrap();
-        let fetched = listed.fetch(&**objects, run).await.unwrap();
-        (String::from_utf8(fetched.journal).unwrap(), listed.next())
+        let run = SharedRun::new(objects, run);
+        let listed = run.list().await.unwrap().unwrap();
+        let fetched = run.fetch(&listed).await.unwrap();
+        (String::from_utf8(fetched.journal).unwrap(), listed.parts)
     }
 
     #[tokio::test]
-    async fn a_journal_is_its_parts_in_their_order_and_the_whole_of_them() {
+    async fn a_journal_is_its_parts_in_their_order() {
         let objects: Arc<dyn Objects> = Arc::new(InMemory::default());
-        let run = SharedRun::new(&objects, "r-1", 1);
-        run.create(PLAN, b"{}".to_vec()).await.unwrap();
-        assert_eq!(fetched(&objects, "r-1").await, (String::new(), 1));
-        for line in ["a\n", "b\nc\n", "d\n"] {
+        let run = SharedRun::new(&objects, "r-1");
+        assert_eq!(run.list().await.unwrap(), None);
+        run.begin(b"{}".to_vec()).await.unwrap();
+        assert_eq!(fetched(&objects, "r-1").await, (String::new(), 0));
+        // A line that is cut off joins no other.
+        for line in ["a\n", "b\nc", "d\n"] {
             run.add(line.as_bytes()).await.unwrap();
         }
-        assert_eq!(
-            fetched(&objects, "r-1").await,
-            ("a\nb\nc\nd\n".to_owned(), 4)
-        );
-        run.compact(b"a\nb\nc\nd\n").await.unwrap();
-        let resumed = SharedRun::new(&objects, "r-1", 4);
-        resumed.add(b"e\n").await.unwrap();
-        assert_eq!(
-            fetched(&objects, "r-1").await,
-            ("a\nb\nc\nd\ne\n".to_owned(), 5)
-        );
-        let names = objects.names("r-1").await.unwrap();
-        assert_eq!(listed(&names).unwrap().parts.len(), 2);
+        let text = "a\nb\nc\nd\n".to_owned();
+        assert_eq!(fetched(&objects, "r-1").await, (text, 3));
     }
 
     #[tokio::test]
     async fn of_two_that_write_a_part_one_is_refused_and_one_that_wrote_it_twice_is_not() {
         let objects: Arc<dyn Objects> = Arc::new(InMemory::default());
-        let one = SharedRun::new(&objects, "r-1", 1);
-        let other = SharedRun::new(&objects, "r-1", 1);
+        let one = SharedRun::new(&objects, "r-1");
+        let other = SharedRun::new(&objects, "r-1");
         one.add(b"a\n").await.unwrap();
         let refused = other.add(b"a\n").await.unwrap_err().to_string();
         assert!(
@@ -318,39 +310,61 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_has_no_plan_is_no_run_and_what_does_not_follow_is_left_out() {
-        let names = [
-            "journal.jsonl/00000001-00000001",
-            "journal.jsonl/00000003-00000003",
-            "journal.jsonl/00000002-00000001",
-            "journal.jsonl/18446744073709551615-18446744073709551615",
-            "journal.jsonl/x",
+    fn what_has_no_plan_is_no_run_and_a_journal_with_a_gap_is_an_error() {
+        let of = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|it| (*it).to_owned()).collect();
+            listed(&names).map(|it| it.map(|it| it.parts))
+        };
+        assert_eq!(of(&["journal.jsonl/00000001"]).unwrap(), None);
+        assert_eq!(of(&["plan.json"]).unwrap(), Some(0));
+        let odd = [
             "plan.json",
-        ]
-        .map(str::to_owned);
-        let run = listed(&names).unwrap();
-        assert_eq!((run.parts.len(), run.next), (1, 2));
-        assert_eq!(listed(names.split_last().unwrap().1), None);
+            "journal.jsonl/00000001",
+            "journal.jsonl/2",
+            "journal.jsonl/x",
+            "journal.jsonl/",
+        ];
+        assert_eq!(of(&odd).unwrap(), Some(1));
+        let last = format!("journal.jsonl/{}", u64::MAX);
+        for gap in [
+            &["plan.json", "journal.jsonl/00000002"][..],
+            &["plan.json", "journal.jsonl/00000001", &last],
+        ] {
+            let error = of(gap).unwrap_err().to_string();
+            assert!(error.contains("its journal lacks the part"), "{error}");
+        }
     }
 
     #[tokio::test]
-    async fn runs_of_a_place_are_those_of_all_machines() {
+    async fn runs_of_a_place_are_those_of_all_machines_and_one_that_is_damaged_hides_no_other() {
         let objects: Arc<dyn Objects> = Arc::new(InMemory::default());
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        for odd in ["../plan.json", "r-1/journal.jsonl/x", "no plan/plan.json"] {
+        for odd in [
+            "../plan.json",
+            "r-1/journal.jsonl/x",
+            "no plan/plan.json",
+            "gap/plan.json",
+            "gap/journal.jsonl/00000002",
+        ] {
             objects.create(odd, b"{}".to_vec()).await.unwrap();
         }
-        let run = SharedRun::new(&objects, "r-2", 1);
-        run.create(PLAN, b"{}".to_vec()).await.unwrap();
-        run.add(b"{\"event\":\"deleted\",\"ids\":[\"a\"]}\n")
-            .await
-            .unwrap();
+        let run = SharedRun::new(&objects, "r-2");
+        run.begin(b"{}".to_vec()).await.unwrap();
+        let deleted =
+            |id: &str| format!("{{\"event\":\"deleted\",\"ids\":[{id:?}]}}\n").into_bytes();
+        run.add(&deleted("a")).await.unwrap();
         for folder in [&one, &other, &one] {
             let runs = Runs::shared(folder.path(), Arc::clone(&objects), None)
                 .await
                 .unwrap();
-            assert_eq!(runs.ids().unwrap(), ["r-2"]);
+            assert_eq!(runs.ids().unwrap(), ["r-2", "gap"]);
             assert_eq!(runs.find("r-2").unwrap().ledger().unwrap().taken(), 1);
+            assert!(
+                runs.find("gap")
+                    .unwrap_err()
+                    .to_string()
+                    .contains("files of the run")
+            );
             assert!(runs.find("r-1").is_err());
         }
         run.create(LETTERS, b"[true,\"a\"]\n".to_vec())
@@ -361,12 +375,16 @@ pub(super) mod tests {
             .unwrap();
         let set = runs.find("r-2").unwrap().letters().unwrap();
         assert_eq!(set.unwrap().0.len(), 1);
-        run.add(b"{\"event\":\"deleted\",\"ids\":[\"b\"]}\n")
-            .await
-            .unwrap();
+        run.add(&deleted("b")).await.unwrap();
+        // Somebody works on it here: its files are not written over.
+        let folder = runs.find("r-2").unwrap();
+        let lock = folder.lock().unwrap();
         let runs = Runs::shared(one.path(), Arc::clone(&objects), Some("r-2"))
             .await
             .unwrap();
-        assert_eq!(runs.find("r-2").unwrap().ledger().unwrap().taken(), 2);
+        assert_eq!(runs.find("r-2").unwrap().ledger().unwrap().taken(), 1);
+        folder.refresh().await.unwrap();
+        assert_eq!(folder.ledger().unwrap().taken(), 2);
+        drop(lock);
     }
 }

@@ -1,19 +1,20 @@
 //! The folder of each run: what it does (`plan.json`), its set (`letters.jsonl`) and what it has done (`journal.jsonl`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{DirBuilder, File, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use backstop_core::text::chain;
 use backstop_files::{atomic_write, regular_file};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::{self, StreamExt};
 
 use super::RedriveError;
 use super::journal::Journal;
 use super::ledger::Ledger;
 use super::plan::Plan;
-use super::shared::{self, Fetched, JOURNAL, LETTERS, Objects, PLAN, SharedRun};
+use super::shared::{Fetched, JOURNAL, LETTERS, Objects, PLAN, SharedRun};
 use crate::json_lines::each_line;
 
 /// The largest plan.
@@ -34,8 +35,8 @@ pub struct Runs {
     folder: PathBuf,
     /// Where the files are, if the folder has copies of them only.
     objects: Option<Arc<dyn Objects>>,
-    /// The next parts of their journals.
-    next: HashMap<String, u64>,
+    /// Those that are there, and why they can't be read if they can't.
+    listed: BTreeMap<String, Option<String>>,
 }
 
 impl Runs {
@@ -44,7 +45,7 @@ impl Runs {
         Self {
             folder: folder.into(),
             objects: None,
-            next: HashMap::new(),
+            listed: BTreeMap::new(),
         }
     }
 
@@ -63,32 +64,41 @@ impl Runs {
             None => objects.folders().await?,
         };
         let copies = stream::iter(ids.into_iter().filter(|id| is_id(id)))
-            .map(|id| runs.copy(&*objects, id))
+            .map(async |id| {
+                let copied = runs.copy(&objects, &id).await;
+                (id, copied)
+            })
             .buffer_unordered(AT_ONCE);
-        runs.next = copies
-            .try_filter_map(async |it| Ok(it))
-            .try_collect()
-            .await?;
+        let copies: Vec<_> = copies.collect().await;
+        runs.listed = copies
+            .into_iter()
+            .filter_map(|(id, copied)| match copied {
+                Ok(false) => None,
+                Ok(true) => Some((id, None)),
+                Err(error) => Some((id, Some(chain(&error)))),
+            })
+            .collect();
         Ok(runs)
     }
 
-    /// Copies the files of a run into the folder. Returns the number of the next part of its journal.
-    async fn copy(
-        &self,
-        objects: &dyn Objects,
-        id: String,
-    ) -> Result<Option<(String, u64)>, RedriveError> {
-        let Some(listed) = shared::listed(&objects.names(&id).await?) else {
-            return Ok(None);
-        };
-        let next = listed.next();
-        let folder = RunFolder::of(self.folder.join(&id), None);
-        // A process that works on it writes the copies itself.
-        if !folder.is_active() && folder.copied().as_deref() != Some(listed.state().as_bytes()) {
-            self.folder_of(&id)?;
-            folder.copy(listed.fetch(objects, &id).await?, &listed.state())?;
+    /// Copies the files of a run into the folder, unless a process of this machine works on it, which does so itself. Returns whether there is such a run.
+    async fn copy(&self, objects: &Arc<dyn Objects>, id: &str) -> Result<bool, RedriveError> {
+        let shared = Arc::new(SharedRun::new(objects, id));
+        if shared.list().await?.is_none() {
+            return Ok(false);
         }
-        Ok(Some((id, next)))
+        let folder = RunFolder::of(self.folder_of(id)?, Some(shared));
+        match folder.lock() {
+            Ok(_lock) => folder.refresh().await?,
+            Err(RedriveError::Active { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    /// Whether they are kept where several operators share them.
+    pub fn is_shared(&self) -> bool {
+        self.objects.is_some()
     }
 
     /// Where they are, for messages.
@@ -101,6 +111,9 @@ impl Runs {
 
     /// The ids of all runs, the latest first.
     pub fn ids(&self) -> Result<Vec<String>, RedriveError> {
+        if self.objects.is_some() {
+            return Ok(self.listed.keys().rev().cloned().collect());
+        }
         let entries = match std::fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -110,9 +123,8 @@ impl Runs {
             .filter_map(|entry| {
                 let entry = entry.ok()?;
                 let id = entry.file_name().into_string().ok()?;
-                let is_there = self.objects.is_none() || self.next.contains_key(&id);
                 let has_plan = entry.path().join(PLAN).exists();
-                (is_id(&id) && is_there && has_plan).then_some(id)
+                (is_id(&id) && has_plan).then_some(id)
             })
             .collect();
         ids.sort_by(|one, other| other.cmp(one));
@@ -122,7 +134,11 @@ impl Runs {
     /// The run with this id.
     pub fn find(&self, id: &str) -> Result<RunFolder, RedriveError> {
         let folder = self.folder.join(id);
-        if !is_id(id) || !folder.join(PLAN).exists() {
+        if let Some(Some(unreadable)) = self.listed.get(id) {
+            return Err(std::io::Error::other(unreadable.clone()).into());
+        }
+        let is_there = self.objects.is_none() || self.listed.contains_key(id);
+        if !is_id(id) || !is_there || !folder.join(PLAN).exists() {
             return Err(RedriveError::NoRun {
                 run: id.to_owned(),
                 place: self.place(),
@@ -132,16 +148,17 @@ impl Runs {
     }
 
     fn objects_of(&self, run: &str) -> Option<Arc<SharedRun>> {
-        let next = self.next.get(run).copied().unwrap_or(1);
         let objects = self.objects.as_ref();
-        objects.map(|objects| Arc::new(SharedRun::new(objects, run, next)))
+        objects.map(|objects| Arc::new(SharedRun::new(objects, run)))
     }
 
     /// Refuses a further run of this queue while an earlier one has letters there that it has sent, or was sending when it was killed. A run that another process works on is none of these, since it holds its letters.
     pub fn check_settled(&self, queue: &str) -> Result<(), RedriveError> {
         for run in self.ids()? {
-            let folder = self.find(&run)?;
             // What is wrong with another run is no reason to refuse this one.
+            let Ok(folder) = self.find(&run) else {
+                continue;
+            };
             let Ok(plan) = folder.plan() else { continue };
             if plan.queue != queue || folder.is_active() {
                 continue;
@@ -163,7 +180,7 @@ impl Runs {
         let text = serde_json::to_vec_pretty(plan).map_err(std::io::Error::from)?;
         let run = RunFolder::of(folder, self.objects_of(&plan.run));
         if let Some(shared) = &run.shared {
-            shared.create(PLAN, text.clone()).await?;
+            shared.begin(text.clone()).await?;
         }
         run.write(PLAN, &text)?;
         // The names of the files, too, have to be on the disk.
@@ -217,14 +234,31 @@ impl RunFolder {
         &self.path
     }
 
-    /// Writes the files of a run that were read from its objects.
-    fn copy(&self, fetched: Fetched, state: &str) -> std::io::Result<()> {
-        self.write(PLAN, &fetched.plan)?;
-        if let Some(letters) = fetched.letters {
+    /// Reads the files of a shared run again, which others may have changed. The run is locked.
+    pub(super) async fn refresh(&self) -> Result<(), RedriveError> {
+        let Some(shared) = &self.shared else {
+            return Ok(());
+        };
+        let listed = shared.list().await?.ok_or_else(|| {
+            let text = format!("{} has no {PLAN}", shared.url());
+            std::io::Error::new(std::io::ErrorKind::NotFound, text)
+        })?;
+        let state = listed.state();
+        if self.copied().as_deref() == Some(state.as_bytes()) {
+            return Ok(());
+        }
+        let Fetched {
+            plan,
+            letters,
+            journal,
+        } = shared.fetch(&listed).await?;
+        self.write(PLAN, &plan)?;
+        if let Some(letters) = letters {
             self.write(LETTERS, &letters)?;
         }
-        self.write(JOURNAL, &fetched.journal)?;
-        self.write(COPIED, state.as_bytes())
+        self.write(JOURNAL, &journal)?;
+        self.write(COPIED, state.as_bytes())?;
+        Ok(())
     }
 
     /// What was copied last.
@@ -254,7 +288,12 @@ impl RunFolder {
             std::io::Error::new(cause.kind(), format!("{}: {cause}", path.display()))
         };
         let text = regular_file::read(&path, PLAN_BYTES).map_err(unreadable)?;
-        let plan = serde_json::from_slice(&text).map_err(|error| unreadable(error.into()))?;
+        let plan: Plan = serde_json::from_slice(&text).map_err(|error| unreadable(error.into()))?;
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        if name != Some(&plan.run) {
+            let cause = std::io::Error::other("it is the plan of another run");
+            return Err(unreadable(cause).into());
+        }
         Ok(plan)
     }
 
@@ -310,15 +349,6 @@ impl RunFolder {
                 folder: self.path.clone(),
             }),
             Err(TryLockError::Error(error)) => Err(error.into()),
-        }
-    }
-
-    /// Lets those who share the run read its journal at once. Without it, they read it in parts.
-    pub(super) async fn compact(&self) {
-        if let Some(shared) = &self.shared
-            && let Ok(journal) = regular_file::read(&self.journal(), PLAN_BYTES)
-        {
-            let _ = shared.compact(&journal).await;
         }
     }
 

@@ -10,6 +10,7 @@ use super::activity::Phase;
 use super::fixed_set::{is_complete, read_options};
 use super::journal::Entry;
 use super::ledger::{Counts, Ledger};
+use super::queue_lock::holder;
 use super::setup::Setup;
 use super::work::{Set, Work};
 use crate::letter::Letter;
@@ -100,6 +101,15 @@ pub(super) async fn check_queues(work: &Work) -> Result<(Failures, bool), Redriv
 /// Looks for letters of an ended run that came back since, and notes them.
 pub async fn check(setup: Setup) -> Result<Counts, RedriveError> {
     let _lock = setup.folder.lock()?;
+    if setup.folder.is_shared() {
+        // Another machine may work on it, and what is noted here would stop it.
+        let holder = holder(&*setup.queue).await?;
+        let works = holder.filter(|it| it.until > setup.queue.now());
+        if let Some(holder) = works {
+            return Err(RedriveError::Locked { holder });
+        }
+    }
+    setup.folder.refresh().await?;
     let plan = setup.folder.plan()?;
     let ledger = setup.folder.ledger()?;
     let journal = setup.folder.open_journal()?;

@@ -1,5 +1,6 @@
 //! Messages whose key is down or at a limit: made invisible without an attempt, and brought back when one of them may probe, when the key is up again, and when they have their turn.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,13 +87,26 @@ async fn bring_wanted(shared: &Shared) {
     if probes.is_empty() && !each.is_set() {
         return;
     }
-    let mut left = each.left();
-    let room = |code: &str| match NotNow::of_code(code) {
-        Some(NotNow::Down(key)) => probes.get(&key).copied().unwrap_or_default(),
-        Some(NotNow::Limited(key)) => each.wanted(&key, &mut left),
-        Some(NotNow::QueueDown) | None => 0,
+    let allot = |held: &HashMap<String, usize>| {
+        let mut allotted = HashMap::new();
+        let mut limited = Vec::new();
+        for code in held.keys() {
+            match NotNow::of_code(code) {
+                Some(NotNow::Down(key)) => {
+                    let room = probes.get(&key).copied().unwrap_or_default();
+                    allotted.insert(code.clone(), room);
+                }
+                Some(NotNow::Limited(key)) => limited.push((code, key)),
+                Some(NotNow::QueueDown) | None => {}
+            }
+        }
+        let keys: Vec<_> = limited.iter().map(|(_, key)| key.as_str()).collect();
+        let wanted = each.wanted(&keys);
+        let limited = limited.iter().zip(wanted);
+        allotted.extend(limited.map(|((code, _), wanted)| ((*code).clone(), wanted)));
+        allotted
     };
-    let brought = shared.waiting.bring_back(room, |_| Duration::ZERO).await;
+    let brought = shared.waiting.bring_back(allot, |_| Duration::ZERO).await;
     each.brought(
         brought
             .codes
@@ -110,11 +124,11 @@ async fn bring_recovered(shared: &Shared) {
     if recovered.is_empty() {
         return;
     }
-    let room = |code: &str| match NotNow::of_code(code) {
-        Some(NotNow::Down(key)) if recovered.contains(&key) => usize::MAX,
-        Some(NotNow::Down(_) | NotNow::Limited(_) | NotNow::QueueDown) | None => 0,
-    };
-    let messages = shared.waiting.bring_back(room, ramp).await.messages;
+    let codes = recovered.into_iter().map(NotNow::Down);
+    let all: HashMap<_, _> = codes
+        .filter_map(|it| Some((it.code()?, usize::MAX)))
+        .collect();
+    let messages = shared.waiting.bring_back(|_| all, ramp).await.messages;
     if messages > 0 {
         let (queue, over) = (&shared.name, Milliseconds::from_duration(ramp(messages)));
         tracing::info!(queue, messages, %over, "messages that were held back come again");

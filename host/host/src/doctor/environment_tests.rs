@@ -76,10 +76,10 @@ async fn each_mistake_is_found_by_name_with_what_to_set() {
             "ignores the variable BACKSTOP_MAXATTEMPTS: the setting is BACKSTOP_MAX_ATTEMPTS",
         ),
         (
-            "BACKSTOP_RETRIES",
+            "BACKSTOP_PROFILE",
             "5",
             Warning,
-            "BACKSTOP_RETRIES, which is no setting",
+            "BACKSTOP_PROFILE, which is no setting",
         ),
         (
             "BACKTSOP_MARGIN",

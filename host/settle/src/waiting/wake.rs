@@ -129,42 +129,46 @@ impl Waiting {
         woken
     }
 
-    /// Brings messages back that were [held back](Waiting::held_back): of each code at most as many as it has `room` for, those that were held back first. They are spread over the time that `over` says for their number.
+    /// Brings messages back that were [held back](Waiting::held_back): of each code at most as many as `allot` gives it for the numbers of all, those that were held back first. They are spread over the time that `over` says for their number.
     pub async fn bring_back(
         &self,
-        mut room: impl FnMut(&str) -> usize,
+        allot: impl FnOnce(&HashMap<String, usize>) -> HashMap<String, usize>,
         over: impl FnOnce(u64) -> Duration,
     ) -> BroughtBack {
         let now = self.now();
+        let mut held = HashMap::<String, usize>::new();
         let mut found = Vec::new();
-        let mut codes = HashMap::new();
-        {
+        let brought = {
             let mut memory = self.memory();
             memory.expire(now, usize::MAX);
-            for (place, slot) in memory.iter() {
-                let cause = memory.cause(slot);
-                if !is_held_back(&cause) {
-                    continue;
-                }
-                if !codes.contains_key(cause.code) {
-                    codes.insert(cause.code.to_owned(), (room(cause.code), OfCode::default()));
-                }
-                if let Some((room, of)) = codes.get_mut(cause.code) {
-                    of.held += 1;
-                    if *room > 0 {
-                        found.push((place, slot.ends, cause.code.to_owned()));
-                    }
+            let causes = |slot| Some(memory.cause(slot)).filter(is_held_back);
+            for code in memory
+                .iter()
+                .filter_map(|(_, slot)| Some(causes(slot)?.code))
+            {
+                match held.get_mut(code) {
+                    Some(count) => *count += 1,
+                    None => drop(held.insert(code.to_owned(), 1)),
                 }
             }
-        }
-        found.sort_by_key(|(_, ends, _)| *ends);
-        found.retain(|(_, _, code)| {
-            codes.get_mut(code).is_some_and(|(room, of)| {
-                let is_brought = of.brought < *room;
-                of.brought += usize::from(is_brought);
+            let allotted = allot(&held);
+            for (place, slot) in memory.iter() {
+                let code = causes(slot).map(|cause| cause.code);
+                if let Some((code, _)) = code.and_then(|code| allotted.get_key_value(code)) {
+                    found.push((place, slot.ends, code.clone()));
+                }
+            }
+            found.sort_by_key(|(_, ends, _)| *ends);
+            let mut brought = HashMap::<String, usize>::new();
+            found.retain(|(_, _, code)| {
+                let most = allotted.get(code).copied().unwrap_or_default();
+                let count = brought.entry(code.clone()).or_default();
+                let is_brought = *count < most;
+                *count += usize::from(is_brought);
                 is_brought
-            })
-        });
+            });
+            brought
+        };
         let over = over(u64::try_from(found.len()).unwrap_or(u64::MAX));
         let times = spread(found.iter().map(|(_, ends, _)| *ends), now, over);
         let sooner = found.iter().zip(times);
@@ -173,10 +177,15 @@ impl Waiting {
         let mut woken = Woken::default();
         self.hurry(changes, &mut woken).await;
         self.woken.brought_back.increment(woken.woken);
-        let codes = codes.into_iter().map(|(code, (_, of))| (code, of));
         BroughtBack {
             messages: woken.woken,
-            codes: codes.collect(),
+            codes: held
+                .into_iter()
+                .map(|(code, held)| {
+                    let brought = brought.get(&code).copied().unwrap_or_default();
+                    (code, OfCode { held, brought })
+                })
+                .collect(),
         }
     }
 

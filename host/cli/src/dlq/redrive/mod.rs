@@ -190,6 +190,9 @@ async fn start(args: &Args, name: &str) -> Result<()> {
             runs.check_settled(queue.url())?;
         }
     }
+    if runs.is_shared() && args.envelope_key_file.is_some() {
+        return Err(Exit::Usage.because(SHARED_KEYS));
+    }
     for queue in &opened.queues {
         let plan = plan::new(args, &filters, &opened, queue)?;
         let keys = keys(&plan)?;
@@ -214,6 +217,9 @@ async fn start(args: &Args, name: &str) -> Result<()> {
     }
     Ok(())
 }
+
+/// Why a run that operators share has no key.
+const SHARED_KEYS: &str = "--envelope-key-file is a file of this machine, and a run that is kept in a bucket is resumed on others: keep the run in a folder (--state)";
 
 /// The keys of a plan, read before anything is done.
 fn keys(plan: &Plan) -> Result<Option<EnvelopeKeys>> {
@@ -252,6 +258,9 @@ async fn resume(args: &Args, run: &str) -> Result<()> {
     let plan = folder.plan()?;
     if plan.native {
         return Err(Exit::Usage.because(format!("the run {run} is SQS's own: start another one")));
+    }
+    if folder.is_shared() && plan.envelope_key_file.is_some() {
+        return Err(Exit::Usage.because(SHARED_KEYS));
     }
     let connections = Arc::new(Connections::new(plan.endpoint_url.clone()));
     let queue = connections.by_url(&plan.queue).await;

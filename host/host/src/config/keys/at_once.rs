@@ -15,8 +15,10 @@ pub enum AtOnce {
     Grace,
     /// The numbers of the breaker.
     Breaker,
-    /// The limits for each key.
-    LimitEach,
+    /// The rate of each key.
+    EachRate,
+    /// The most attempts of each key at once.
+    EachMaxInFlight,
     /// What commands read: a host has no use for it.
     Commands,
 }

@@ -15,14 +15,14 @@ table! {
 
     /// The most attempts of each key that begin in a time: `20/s`, `50/m` or `10/h`.
     rate: Option<String> => limit_each_rate(String) {
-        at_once: Some(AtOnce::LimitEach),
+        at_once: Some(AtOnce::EachRate),
         row: "the most attempts of each key that begin in a second (`20/s`), minute (`/m`) or hour (`/h`), at each host",
         shown: "no limit",
     }
 
     /// The most attempts of each key at once.
     max_in_flight: Option<usize> => limit_each_max_in_flight(usize) {
-        at_once: Some(AtOnce::LimitEach),
+        at_once: Some(AtOnce::EachMaxInFlight),
         row: "the most attempts of each key at once, 1 to 100000, at each host",
         shown: "no limit",
         range: Some((1, 100_000)),

@@ -26,6 +26,11 @@ impl Pace {
         pace
     }
 
+    /// An empty one.
+    pub(super) fn empty(rate: Rate, now: Instant) -> Self {
+        Self { rate, paid: now }
+    }
+
     pub(super) const fn rate(&self) -> Rate {
         self.rate
     }

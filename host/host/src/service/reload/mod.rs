@@ -142,13 +142,18 @@ impl Served {
                     tracing::warn!(queue, "{warning}");
                 }
             }
-            AtOnce::LimitEach => {
-                let Some(each) = &options.limit_each else {
-                    return;
-                };
+            AtOnce::EachRate => {
+                let each_rate = options.limit_each.as_ref().map(|each| each.rate);
                 let limits = NewLimits {
-                    each_rate: Some(each.rate),
-                    each_max_in_flight: Some(each.max_in_flight),
+                    each_rate,
+                    ..limits
+                };
+                self.controls.set(limits, CONFIGURATION);
+            }
+            AtOnce::EachMaxInFlight => {
+                let each = options.limit_each.as_ref();
+                let limits = NewLimits {
+                    each_max_in_flight: each.map(|each| each.max_in_flight),
                     ..limits
                 };
                 self.controls.set(limits, CONFIGURATION);

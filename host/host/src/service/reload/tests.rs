@@ -184,10 +184,26 @@ async fn the_limits_for_each_key_change_and_the_key_itself_needs_a_restart() {
         (each.rate.as_deref(), each.max_in_flight),
         (Some("9/s"), Some(3))
     );
+    // What an operator has set stays, unless its own key changes.
+    let limits = NewLimits {
+        each_max_in_flight: Some(Some(1)),
+        ..NewLimits::default()
+    };
+    reload.orders().set(limits, "anna");
+    let reloaded = reload.take_over(with("\"/tenant\", rate = \"8/s\", max-in-flight = 3"));
+    assert_eq!(
+        reloaded.changed,
+        ["queues.orders.limit-each.rate: 9/s -> 8/s"]
+    );
+    let each = reload.orders().serving(None).each.unwrap();
+    assert_eq!(
+        (each.rate.as_deref(), each.max_in_flight),
+        (Some("8/s"), Some(1))
+    );
     let reloaded = reload.take_over(with("\"/account\", max-in-flight = 3"));
     assert_eq!(
         reloaded.changed,
-        ["queues.orders.limit-each.rate: 9/s -> none"]
+        ["queues.orders.limit-each.rate: 8/s -> none"]
     );
     assert_eq!(reloaded.need_restart, ["queues.orders.limit-each.by"]);
     let each = reload.orders().serving(None).each.unwrap();

@@ -40,6 +40,15 @@ pub(super) struct Key {
     ended: Ended,
 }
 
+/// How many messages of a key that are held back have their turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Now.
+    pub(super) at_once: usize,
+    /// A moment later: they wait in memory.
+    pub(super) soon: usize,
+}
+
 /// How many attempts have ended in this second and in the one before.
 #[derive(Debug)]
 struct Ended {
@@ -66,9 +75,11 @@ impl Key {
         }
     }
 
-    /// Takes over other limits.
+    /// Takes over other limits. Nothing is saved up for another rate.
     pub(super) fn set(&mut self, limits: Limits, now: Instant) {
-        self.pace = limits.rate.map(|rate| Pace::new(rate, now));
+        if self.pace.as_ref().map(Pace::rate) != limits.rate {
+            self.pace = limits.rate.map(|rate| Pace::empty(rate, now));
+        }
     }
 
     /// Whether messages wait for their turn.
@@ -124,16 +135,20 @@ impl Key {
         soon.fold(share, usize::min)
     }
 
-    /// How many messages that are held back have their turn soon.
-    pub(super) fn wanted(&self, limits: Limits, share: usize, now: Instant) -> usize {
+    /// How many messages that are held back have their turn.
+    pub(super) fn wanted(&self, limits: Limits, share: usize, now: Instant) -> Wanted {
         let free = limits
             .max_in_flight
             .map(|most| most.saturating_sub(self.in_hand));
         let tokens = self.pace.as_ref().map(|pace| pace.tokens(now));
-        let at_once = free.into_iter().chain(tokens).min().unwrap_or_default();
-        let soon = self.most_in_memory(limits, share, now);
+        // Without limits, all of them.
+        let free = free.into_iter().chain(tokens).min().unwrap_or(usize::MAX);
         let expected = self.in_memory() + self.coming(now);
-        (at_once + soon).saturating_sub(expected)
+        let soon = self.most_in_memory(limits, share, now);
+        Wanted {
+            at_once: free.saturating_sub(expected),
+            soon: soon.saturating_sub(expected.saturating_sub(free)),
+        }
     }
 
     fn coming(&self, now: Instant) -> usize {

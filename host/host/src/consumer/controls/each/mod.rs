@@ -33,8 +33,11 @@ const MOST_KEYS: usize = 10_000;
 /// The least number of keys at which idle ones are looked for.
 const SWEEP_AT: usize = 1_000;
 
-/// The most messages of a queue that are held back: SQS allows 120,000 in flight.
-const MOST_HELD: usize = 50_000;
+/// The shortest time after which idle keys are looked for again while there are as many as can be.
+const SWEPT: Duration = Duration::from_millis(100);
+
+/// The most messages of a queue that are held back: as many are known after a restart as not attempted, and SQS allows 120,000 in flight.
+const MOST_HELD: usize = 20_000;
 
 /// The longest time for which a message is held back at once: another host may be the next to receive it.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -58,6 +61,8 @@ struct State {
     keys: HashMap<String, Key>,
     /// The number of keys at which idle ones are looked for.
     sweep_at: usize,
+    /// When they were looked for last.
+    swept: Instant,
     /// Messages in memory whose attempts have not begun.
     in_memory: usize,
     /// Messages that are held back, as they were counted last.
@@ -109,6 +114,7 @@ impl Each {
                 limits,
                 keys: HashMap::new(),
                 sweep_at: SWEEP_AT,
+                swept: Instant::now(),
                 in_memory: 0,
                 held: 0,
                 has_said_too_many: false,
@@ -225,28 +231,36 @@ impl Each {
         self.free.notified().await;
     }
 
-    /// How many messages of a key that are held back have their turn soon, if so many are `left` for all keys.
-    pub(in crate::consumer) fn wanted(&self, name: &str, left: &mut usize) -> usize {
+    /// How many messages of each of these keys, which are held back, have their turn now or soon. What can begin at once does not wait in memory; the places in memory are shared by the keys, one after another, and those with the fewest messages there come first.
+    pub(in crate::consumer) fn wanted(&self, keys: &[&str]) -> Vec<usize> {
         let now = Instant::now();
         let state = self.state();
-        let (limits, share) = (state.limits, self.most_in_memory() / 2);
-        let unknown;
-        let key = match state.keys.get(name) {
-            Some(key) => key,
-            None => {
-                unknown = Key::new(limits, now);
-                &unknown
+        let (limits, most_in_memory) = (state.limits, self.most_in_memory());
+        let new = Key::new(limits, now);
+        let known = |name: &&str| state.keys.get(*name).unwrap_or(&new);
+        let wanted: Vec<_> = keys
+            .iter()
+            .map(|name| known(name).wanted(limits, most_in_memory / 2, now))
+            .collect();
+        let mut allotted: Vec<_> = wanted.iter().map(|it| it.at_once).collect();
+        let mut order: Vec<_> = (0..keys.len()).collect();
+        order.sort_by_key(|index| keys.get(*index).map(|name| known(name).in_memory()));
+        let mut left = most_in_memory.saturating_sub(state.in_memory);
+        let mut round = 0;
+        while left > 0 && wanted.iter().any(|it| it.soon > round) {
+            for index in &order {
+                let wants_more = wanted.get(*index).is_some_and(|it| it.soon > round);
+                if wants_more
+                    && left > 0
+                    && let Some(allotted) = allotted.get_mut(*index)
+                {
+                    *allotted = allotted.saturating_add(1);
+                    left -= 1;
+                }
             }
-        };
-        let wanted = key.wanted(limits, share, now).min(*left);
-        *left -= wanted;
-        wanted
-    }
-
-    /// How many messages may be brought back together.
-    pub(in crate::consumer) fn left(&self) -> usize {
-        let in_memory = self.state().in_memory;
-        self.most_in_memory().saturating_sub(in_memory).max(1)
+            round += 1;
+        }
+        allotted
     }
 
     /// The messages of each key that are held back, and those of them that were brought back now.
@@ -304,8 +318,12 @@ impl State {
         if self.keys.len() < self.sweep_at || self.keys.contains_key(name) {
             return true;
         }
-        self.keys.retain(|_, key| !key.is_idle(now));
-        self.sweep_at = (2 * self.keys.len()).clamp(SWEEP_AT, MOST_KEYS);
+        let is_soon = now.duration_since(self.swept) < SWEPT;
+        if self.keys.len() < MOST_KEYS || !is_soon {
+            self.keys.retain(|_, key| !key.is_idle(now));
+            self.sweep_at = (2 * self.keys.len()).clamp(SWEEP_AT, MOST_KEYS);
+            self.swept = now;
+        }
         let has_room = self.keys.len() < MOST_KEYS;
         if !has_room && !std::mem::replace(&mut self.has_said_too_many, true) {
             tracing::warn!(

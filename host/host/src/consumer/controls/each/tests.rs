@@ -176,7 +176,7 @@ async fn messages_in_memory_are_half_of_those_in_flight_and_of_a_key_a_quarter()
     }
     let in_memory = ["a", "b", "c"].map(|tenant| counts(&each, tenant).1);
     assert_eq!(in_memory, [25, 25, 0]);
-    assert_eq!(each.left(), 1);
+    assert_eq!(each.state().in_memory, 50);
     drop(waiting);
 }
 
@@ -187,29 +187,66 @@ async fn as_many_messages_are_brought_back_as_have_their_turn_soon() {
     for _ in 0..100 {
         assert!(held_back(&each, "a").is_some());
     }
-    let wanted = |left: &mut usize| each.wanted("a", left);
-    let mut left = each.left();
-    assert_eq!((wanted(&mut left), left), (0, 50));
+    assert_eq!(each.wanted(&["a"]), [0]);
     let brought = |brought: usize| {
         let of = OfCode { held: 100, brought };
         each.brought([("a".to_owned(), of)].into_iter());
     };
     drop(turns);
     // Four are free, and eight will be: four ended in this second.
-    assert_eq!((wanted(&mut left), left), (12, 38));
+    assert_eq!(each.wanted(&["a"]), [12]);
     brought(12);
     assert_eq!(counts(&each, "a").2, 88);
-    assert_eq!(wanted(&mut left), 0);
+    assert_eq!(each.wanted(&["a"]), [0]);
     let _turn = begins(&each, "a").unwrap();
-    assert_eq!(wanted(&mut left), 0);
+    assert_eq!(each.wanted(&["a"]), [0]);
     // What has not come after five seconds does not come.
     tokio::time::sleep(Duration::from_secs(6)).await;
-    assert_eq!(wanted(&mut left), 3);
     // A key that nobody knows, as after a restart.
-    assert_eq!(each.wanted("b", &mut 3), 3);
+    assert_eq!(each.wanted(&["a", "b"]), [3, 4]);
     // Nothing is held back any more.
     each.brought(std::iter::empty());
     assert_eq!(counts(&each, "a").2, 0);
+    // Without limits, everything comes.
+    each.set(|limits| {
+        *limits = Limits {
+            rate: None,
+            max_in_flight: None,
+        };
+    });
+    assert!(each.wanted(&["a"])[0] > 1_000_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_has_its_turn_although_others_have_all_places_in_memory() {
+    let each = each(Some("100/s"), None);
+    let hot: Vec<_> = (0..4).map(|number| format!("hot {number}")).collect();
+    for name in &hot {
+        while begins(&each, name).is_some() {}
+    }
+    let waiting: Vec<_> = ["hot 0", "hot 1"]
+        .into_iter()
+        .flat_map(|tenant| (0..30).map(move |_| tenant))
+        .map(|tenant| waits(&each, tenant))
+        .collect();
+    for _ in 0..5 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(each.state().in_memory, 50);
+    // What it has saved up need not wait.
+    let names = ["hot 0", "hot 1", "hot 2", "z"];
+    assert_eq!(each.wanted(&names), [0, 0, 0, 100]);
+    // As places become free, those that have none come first.
+    for it in waiting.iter().take(10) {
+        it.abort();
+    }
+    for _ in 0..5 {
+        tokio::task::yield_now().await;
+    }
+    let wanted = each.wanted(&names);
+    assert_eq!(wanted.iter().sum::<usize>(), 110);
+    assert!(wanted[2] >= wanted[0] && wanted[2] >= 3, "{wanted:?}");
+    drop(waiting);
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,7 +260,7 @@ async fn other_limits_hold_at_once() {
     each.set(|limits| limits.max_in_flight = Some(2));
     assert!(second.await.unwrap().is_some());
     each.set(|limits| limits.rate = Some("1/m".parse().unwrap()));
-    assert!(begins(&each, "a").is_some());
+    // Nothing is saved up for it.
     assert!(held_back(&each, "a").is_some());
     let serving = each.serving().unwrap();
     assert_eq!(serving.by, "/tenant");
@@ -255,6 +292,7 @@ async fn keys_that_are_idle_make_place_and_more_than_there_is_room_for_have_no_l
     assert!(matches!(entry, Some(Entry::Begins(None))));
     assert!(held_back(&each, "busy 7").is_some());
     drop(turns);
+    tokio::time::sleep(SWEPT).await;
     assert!(begins(&each, "another").is_some());
 }
 
