@@ -248,11 +248,11 @@ async fn a_run_that_does_not_answer_is_not_reported_as_stopped() {
     until_first_step(&world, "ana", state.to_str().unwrap()).await;
     let id = Pid::from_raw(first.id().unwrap().cast_signed()).unwrap();
     kill_process(id, Signal::STOP).unwrap();
-    let mut stop = world.command("stop", &["--json"]);
+    let mut stop = world.command("stop", &["--json", "--wait", "12s", "--who", ""]);
     let output = stop.output().await.unwrap();
     let (code, errors) = failed(&output);
     assert_eq!(code, 9, "{errors}");
-    assert!(errors.contains("has not answered within 90 s"), "{errors}");
+    assert!(errors.contains("has not answered within 12s"), "{errors}");
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (&said["result"], &said["who"]),
@@ -260,6 +260,7 @@ async fn a_run_that_does_not_answer_is_not_reported_as_stopped() {
     );
     kill_process(id, Signal::CONT).unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(60), first.wait_with_output()).await;
-    let (code, _) = failed(&ended.unwrap().unwrap());
+    let (code, errors) = failed(&ended.unwrap().unwrap());
     assert_eq!(code, 9);
+    assert!(errors.contains("somebody has stopped it"), "{errors}");
 }

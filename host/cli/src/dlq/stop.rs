@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use backstop_core::failure::Milliseconds;
 use backstop_core::text::one_line;
 use backstop_dead_letters::redrive::{Holder, ask_to_stop, holder};
+use backstop_files::values::parse_span;
 use backstop_queue::Queue;
 use clap::Parser;
 use futures_util::future::join_all;
@@ -20,9 +22,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often it is asked again.
 const AGAIN: Duration = Duration::from_secs(10);
-
-/// How long a run that works has to stop: it looks every five seconds, and ends the batches under way.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,6 +45,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     who: Option<String>,
 
+    /// How long to wait until the run has stopped: it looks every five seconds, and ends the batches under way
+    #[arg(long, value_name = "DURATION", value_parser = parse_span, default_value = "90s")]
+    wait: Duration,
+
     /// Print JSON: one object for each queue
     #[arg(long)]
     json: bool,
@@ -64,7 +67,9 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let opened = args.queue.open().await?;
     let who = args.who.clone().unwrap_or_else(state::user);
     let mut unanswered = Vec::new();
-    let stops = join_all(opened.queues.iter().map(|queue| stop(&**queue, &who))).await;
+    let stops = opened.queues.iter();
+    let stops = stops.map(|queue| stop(&**queue, &who, args.wait));
+    let stops = join_all(stops).await;
     for (queue, stopped) in opened.queues.iter().zip(stops) {
         let (stop, holder) = stopped?;
         say(queue.url(), stop, holder.as_ref(), args.json);
@@ -75,21 +80,21 @@ pub(super) async fn run(args: Args) -> Result<()> {
     match unanswered.first() {
         None => Ok(()),
         Some(Holder { run, until, .. }) => Err(Exit::Undelivered.because(format!(
-            "the run {run} has not answered within {} s: if it was killed, its lock counts until {}",
-            PATIENCE.as_secs(),
+            "the run {run} has not answered within {}: if it was killed, its lock counts until {}",
+            Milliseconds::from_duration(args.wait),
             until.rfc3339()
         ))),
     }
 }
 
-async fn stop(queue: &dyn Queue, who: &str) -> Result<(Stop, Option<Holder>)> {
+async fn stop(queue: &dyn Queue, who: &str, patience: Duration) -> Result<(Stop, Option<Holder>)> {
     let Some(found) = active(queue).await? else {
         return Ok((Stop::NoRun, None));
     };
     let waiting = Progress::text(None, 0);
     let began = Instant::now();
     let mut asked = None;
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < patience {
         // A run that begins forgets who has asked before.
         if asked.is_none_or(|at: Instant| at.elapsed() >= AGAIN) {
             ask_to_stop(queue, &found.run, who).await?;
