@@ -95,7 +95,7 @@ impl Requests {
         }
     }
 
-    /// With this metric of each request and each entry that fails, by the operation and one of [`ERROR_CODES`]. It exists from now on with the code `other`.
+    /// With this metric of each request and each entry that fails, by the operation and one of [`ERROR_CODES`](crate::ERROR_CODES). It exists from now on with the code `other`.
     pub fn failures_exported_as(
         self,
         metric: impl Fn(&'static str, &'static str) -> Counter + Send + Sync + 'static,
