@@ -6,14 +6,14 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `plan`, `store`, `shared` | what a run does, its folder, and a place that several operators share |
+//! | `plan`, `store`, `run_folder`, `shared` | what a run does, all runs, the folder of one, and a place that several operators share |
 //! | `journal`, `ledger` | what a run has done, line by line and in sum |
 //! | `target`, `prepare`, `outgoing` | where a letter goes, and what it becomes there |
 //! | `survey`, `fixed_set` | the set |
 //! | `rehearsal` | a dry run |
 //! | `run`, `steps`, `pass`, `batch`, `send`, `watch` | a run, its steps, one step, one batch, the requests, letters that came back |
 //! | `setup`, `work`, `hold`, `others`, `pace`, `activity` | what the steps share |
-//! | `queue_lock` | the lock of the queue, which runs on other machines see |
+//! | `queue_lock`, `tags` | the lock of the queue, which runs on other machines see, and how it stands there |
 //! | `native` | SQS's own redrive |
 
 mod activity;
@@ -34,12 +34,14 @@ mod prepare;
 mod queue_lock;
 mod rehearsal;
 mod run;
+mod run_folder;
 mod send;
 mod setup;
 mod shared;
 mod steps;
 mod store;
 mod survey;
+mod tags;
 mod target;
 mod watch;
 mod work;
@@ -55,13 +57,15 @@ pub use journal::{Ended, Entry, Outcome, SentLetter};
 pub use ledger::{Counts, Ledger};
 pub use native::{MOST_PER_SECOND, run_native};
 pub use plan::{DEFAULT_WAIT, Plan, Ramp, Step};
-pub use queue_lock::{Holder, QueueLock, STOP_TAG, TAG, Wanted, ask_to_stop, holder};
+pub use queue_lock::{QueueLock, Wanted};
 pub use rehearsal::{Rehearsal, rehearse};
 pub use run::run;
+pub use run_folder::RunFolder;
 pub use setup::{Edited, Editor, Setup, Summary};
 pub use shared::Objects;
-pub use store::{RunFolder, Runs};
+pub use store::Runs;
 pub use survey::Survey;
+pub use tags::{Holder, STOP_TAG, TAG, ask_to_stop, holder};
 pub use target::To;
 pub use watch::check;
 

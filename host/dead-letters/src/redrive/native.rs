@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::RedriveError;
 use super::journal::{Ended, Entry, Journal, Outcome};
 use super::ledger::Ledger;
+use super::run_folder::RunFolder;
 use super::setup::Summary;
-use super::store::RunFolder;
 
 /// How often the task is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -4,25 +4,19 @@
 //!
 //! The lock is a tag of the queue with the run, its end and its owner. SQS has no tag that only one of two writers gets, so a run writes the tag, waits until every other run that saw the queue unlocked has written too, and reads it again: the last one that wrote has the lock. It is renewed while the run works, and removed at its end. A run that leaves letters behind that it has sent, or may have sent, leaves the tag, too: another run would send them again.
 
-use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use backstop_core::failure::{Milliseconds, Timestamp};
-use backstop_core::text::{chain, cut};
+use backstop_core::text::chain;
 use backstop_queue::{Queue, QueueError};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::tags::{Holder, STOP_TAG, TAG, held_by};
 use super::{RedriveError, or_somebody};
 use crate::requests::read;
-
-/// The key of the tag.
-pub const TAG: &str = "backstop-redrive";
-
-/// The key of the tag that asks a run to stop.
-pub const STOP_TAG: &str = "backstop-redrive-stop";
 
 /// How long a lock counts that is not renewed: its run was killed.
 const LASTS: Duration = Duration::from_secs(300);
@@ -45,81 +39,11 @@ const AFTER_SLOW: Duration = Duration::from_secs(30);
 /// How often a run tries. Then it goes on without a lock: nobody knows whether SQS shows a tag at once, always.
 const TRIES: u32 = 4;
 
-/// The most bytes of an owner in a tag. A value has 256 characters at most.
-const WHO_BYTES: usize = 100;
-
 /// This process, in the tag of a queue.
 static PROCESS: LazyLock<String> = LazyLock::new(|| {
     let id = uuid::Uuid::new_v4().simple().to_string();
     id.chars().take(12).collect()
 });
-
-/// Who has the lock.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
-    /// The run.
-    pub run: String,
-    /// When the lock ends if it is not renewed.
-    pub until: Timestamp,
-    /// The process that works on the run, if the tag names it.
-    pub process: String,
-    /// Who has started the run.
-    pub who: String,
-}
-
-impl Holder {
-    fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(3, ' ');
-        let run = parts.next()?.to_owned();
-        let until = parts.next()?;
-        let (until, process) = until.split_once('/').unwrap_or((until, ""));
-        Some(Self {
-            run,
-            until: Timestamp(until.parse().ok()?),
-            process: process.to_owned(),
-            who: parts.next().unwrap_or_default().to_owned(),
-        })
-    }
-
-    /// The value of the tag.
-    fn text(&self) -> String {
-        let (run, until) = (&self.run, self.until.0);
-        let text = format!("{run} {until}/{} {}", self.process, allowed(&self.who));
-        text.trim().to_owned()
-    }
-}
-
-/// A name as a tag can have it: SQS allows letters, digits, spaces and some signs.
-fn allowed(who: &str) -> String {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_.:/=+-@ ".contains(c);
-    let mut who = who.replace(|c| !is_allowed(c), "_");
-    cut(&mut who, WHO_BYTES);
-    who.trim().to_owned()
-}
-
-/// Whose run has the lock of a queue, or has left its tag there.
-pub async fn holder(queue: &dyn Queue) -> Result<Option<Holder>, QueueError> {
-    let tags = read(|| queue.tags()).await?;
-    Ok(held_by(&tags))
-}
-
-/// Asks the run to stop that has the lock of a queue.
-pub async fn ask_to_stop(queue: &dyn Queue, run: &str, who: &str) -> Result<(), QueueError> {
-    let who = allowed(who);
-    let who = if who.is_empty() { "somebody" } else { &who };
-    let text = format!("{run} {who}");
-    read(|| queue.set_tag(STOP_TAG, Some(&text))).await
-}
-
-fn held_by(tags: &HashMap<String, String>) -> Option<Holder> {
-    let text = tags.get(TAG).filter(|text| !text.is_empty())?;
-    Some(Holder::parse(text).unwrap_or_else(|| Holder {
-        run: text.clone(),
-        until: Timestamp(0),
-        process: String::new(),
-        who: String::new(),
-    }))
-}
 
 /// A run that wants the lock of its queue.
 #[derive(Debug, Clone)]
@@ -374,37 +298,6 @@ async fn renew(
             Ok(()) => {}
             Err(RedriveError::Queue(_)) if renewed.elapsed() + RENEWED < LASTS => {}
             Err(error) => return Err(error),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_holder_is_what_its_tag_says() {
-        let holder = Holder {
-            run: "20261125-230000-7f3a".to_owned(),
-            until: Timestamp(1_795_000_000_000),
-            process: "5eb1".to_owned(),
-            who: "ana@box (night shift) ✓".to_owned(),
-        };
-        let text = holder.text();
-        assert_eq!(
-            text,
-            "20261125-230000-7f3a 1795000000000/5eb1 ana@box _night shift_ _"
-        );
-        let parsed = Holder::parse(&text).unwrap();
-        assert_eq!((&parsed.run, parsed.until), (&holder.run, holder.until));
-        assert_eq!(parsed.process, "5eb1");
-        let long = Holder {
-            who: "x".repeat(1_000),
-            ..holder
-        };
-        assert!(long.text().len() < 256);
-        for odd in ["", "run", "run soon ana"] {
-            assert!(Holder::parse(odd).is_none(), "{odd}");
         }
     }
 }

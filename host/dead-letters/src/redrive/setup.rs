@@ -13,7 +13,7 @@ use super::RedriveError;
 use super::activity::Activity;
 use super::journal::{Ended, Entry, Journal, Outcome};
 use super::ledger::{Counts, Ledger};
-use super::store::RunFolder;
+use super::run_folder::RunFolder;
 use crate::filter::Filters;
 use crate::letter::Letter;
 

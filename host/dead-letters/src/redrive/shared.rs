@@ -94,12 +94,12 @@ impl SharedRun {
         format!("{}/{file}", self.run)
     }
 
-    /// Creates the run. A place that writes over what is there can't keep two processes apart.
+    /// Creates the run. A place that overwrites objects can't keep two processes apart.
     pub(super) async fn begin(&self, plan: Vec<u8>) -> io::Result<()> {
         self.create(PLAN, plan.clone()).await?;
         if self.objects.create(&self.name(PLAN), plan).await? {
             let text = format!(
-                "{} writes over objects that are there, although it is told not to (If-None-Match): runs can't be shared there",
+                "{} overwrites objects although the request forbids it (If-None-Match): runs can't be shared there",
                 self.objects.url()
             );
             return Err(io::Error::other(text));
