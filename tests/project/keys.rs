@@ -2,7 +2,9 @@
 //!
 //! `RENEW=1` writes them again.
 
-use backstop_host::config::{rows_of, schema};
+use std::path::Path;
+
+use backstop_host::config::{Config, rows_of, schema};
 use backstop_tests::documents::{blocks, compare, document};
 use serde_json::Value;
 
@@ -101,4 +103,72 @@ fn the_schema_accepts_the_example_and_no_mistakes() {
     ] {
         assert!(!is_valid(&parsed(mistake), &schema), "{mistake}");
     }
+}
+
+/// Other values for one in the example, of which at least one is valid and no default.
+fn others(value: &toml::Value, schema: &Value) -> Vec<toml::Value> {
+    let listed = schema["enum"].as_array().into_iter().flatten();
+    let mut others: Vec<toml::Value> = listed.map(|name| name.as_str().unwrap().into()).collect();
+    match value {
+        toml::Value::Boolean(is_set) => others.push((!is_set).into()),
+        toml::Value::Integer(number) => others.extend([(number + 1).into(), (number - 1).into()]),
+        toml::Value::String(text) => {
+            others.push(format!("{text}1").into());
+            others.extend(["1s", "7s", "2m", "32MiB", "7/s"].map(Into::into));
+        }
+        toml::Value::Array(_) | toml::Value::Table(_) => {}
+        toml::Value::Float(_) | toml::Value::Datetime(_) => panic!("{value} in the example"),
+    }
+    others
+}
+
+/// The tables on the way to a key, in an example.
+fn tables<'a>(example: &'a mut toml::Table, path: &[String]) -> &'a mut toml::Table {
+    path.iter()
+        .fold(example, |table, name| table[name].as_table_mut().unwrap())
+}
+
+/// Fails if a key of a table is not in the example, or if neither its absence nor another value changes what is read.
+fn changes_what_is_read(example: &toml::Table, path: &[String], schema: &Value) {
+    let parsed = |example: &toml::Table| {
+        let text = toml::to_string(example).unwrap();
+        Config::parse(&text, Path::new("/etc/backstop.toml"))
+    };
+    for (name, key) in schema["properties"].as_object().unwrap() {
+        // A file of the Lambda retry handler is its own, and a handler is of one kind.
+        if name == "lambda" || path.last().is_some_and(|it| it == "handler") {
+            continue;
+        }
+        let mut changed = example.clone();
+        let at = path.join(".");
+        let value = tables(&mut changed, path).remove(name);
+        let value = value.unwrap_or_else(|| panic!("the example has no {at}.{name}"));
+        if value.is_table() && key.get("properties").is_some() {
+            let path = [path, std::slice::from_ref(name)].concat();
+            changes_what_is_read(example, &path, key);
+            continue;
+        }
+        if name == "queues" {
+            let path = ["queues".to_owned(), "orders".to_owned()];
+            changes_what_is_read(example, &path, &key["additionalProperties"]);
+            continue;
+        }
+        let whole = parsed(example).unwrap();
+        let without = parsed(&changed);
+        let others = others(&value, key).into_iter().map(|other| {
+            tables(&mut changed, path).insert(name.clone(), other);
+            parsed(&changed)
+        });
+        let others: Vec<_> = others.collect();
+        let is_read = without.map_or(true, |it| it != whole)
+            || others.into_iter().flatten().any(|it| it != whole);
+        assert!(is_read, "{at}.{name} changes nothing that is read");
+    }
+}
+
+#[test]
+fn every_key_of_the_example_changes_what_is_read() {
+    let example = &blocks(&document(CONFIGURATION), "toml")[0];
+    let example = toml::from_str(example).unwrap();
+    changes_what_is_read(&example, &[], &schema());
 }

@@ -78,15 +78,19 @@ pub fn anchors(document: &str) -> BTreeSet<String> {
 
 /// Compares a file with what it is made of; with `RENEW=1` writes it again.
 pub fn compare(name: &str, made: &str) {
-    let is_same = document(name) == made;
-    if !is_same && std::env::var_os("RENEW").is_some() {
-        std::fs::write(top().join(name), made).unwrap();
-    } else {
-        assert!(
-            is_same,
-            "{name} is outdated: RENEW=1 writes it again\n{made}"
-        );
+    let there = document(name);
+    if there == made {
+        return;
     }
+    if std::env::var_os("RENEW").is_some() {
+        return std::fs::write(top().join(name), made).unwrap();
+    }
+    let end = made.lines().count().max(there.lines().count());
+    let mut lines = (0..=end).map(|at| [&there, made].map(|text| text.lines().nth(at)));
+    let [there, made] = lines.find(|[one, other]| one != other).unwrap_or_default();
+    panic!(
+        "{name} is outdated: RENEW=1 writes it again\n  it has {there:?}\n  in place of {made:?}"
+    );
 }
 
 /// Compares the rows of a table, whose lines begin with one of these texts, with what they are made of; with `RENEW=1` writes them again.

@@ -100,24 +100,30 @@ impl Visitor<'_> for BytesText {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {
-        let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit: usize = match &text[number.len()..] {
-            "" | "B" => 1,
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            _ => 0,
-        };
-        let bytes = number
-            .trim()
-            .parse()
-            .ok()
-            .and_then(|number: usize| number.checked_mul(unit));
-        bytes
-            .filter(|_| unit > 0)
-            .map(Bytes)
-            .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+        let bytes = bytes(text).map(Bytes);
+        bytes.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
     }
+}
+
+fn bytes(text: &str) -> Option<usize> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: usize = match text.get(number.len()..)? {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.trim().parse::<usize>().ok()?.checked_mul(unit)
+}
+
+/// Parses a number of bytes.
+pub fn parse_bytes(text: &str) -> Result<usize, String> {
+    bytes(text).ok_or_else(|| {
+        format!(
+            "`{text}` is not a number of bytes: expected one such as \"64MiB\", \"4KiB\" or 4096"
+        )
+    })
 }
 
 struct CommandWords;

@@ -1,11 +1,10 @@
 //! When a breaker opens, and for what.
 
-use std::time::Duration;
-
 use backstop_core::backoff::Backoff;
 use backstop_core::breaker::BreakerSettings;
 
-use super::{ConfigError, InCommon, raw, value};
+use super::keys::{Spot, Typed};
+use super::{ConfigError, InCommon, raw};
 
 /// The longest first pause, in milliseconds.
 const FIRST_PAUSE: u32 = 4_000;
@@ -19,38 +18,18 @@ pub struct BreakerOptions {
     pub settings: BreakerSettings,
 }
 
-impl raw::Breaker {
-    /// Checks and converts the breaker of a queue whose attempts in flight grow to `most`.
-    pub(super) fn convert(
-        &self,
-        at: &dyn Fn(&str) -> String,
-        most: usize,
-    ) -> Result<BreakerOptions, ConfigError> {
-        let place = |key: &str| at(&format!("breaker.{key}"));
-        let by = InCommon::parse(&self.by, || place("by"))?;
+impl Typed<raw::Breaker> for BreakerOptions {
+    fn of(raw: &raw::Breaker, spot: &Spot<'_>) -> Result<Self, ConfigError> {
+        let by = InCommon::parse(&raw.by, || spot.of("by"))?;
         let defaults = BreakerSettings::default();
-        let minimum = self.minimum.unwrap_or(defaults.minimum);
-        if minimum == 0 {
-            return Err(value(place("minimum"), "expected at least 1"));
-        }
-        let after = self.after.map_or(defaults.shortest_outage, |span| span.0);
-        let hour = Duration::from_secs(3_600);
-        if after > hour {
-            return Err(value(place("after"), "expected at most 1h"));
-        }
-        let pauses = match self.longest_pause {
-            Some(span) if (Duration::from_secs(1)..=hour).contains(&span.0) => {
-                let longest = u32::try_from(span.0.as_millis()).unwrap_or(u32::MAX);
-                Backoff::milliseconds(FIRST_PAUSE.min(longest), longest)
-            }
-            Some(_) => return Err(value(place("longest-pause"), "expected 1s to 1h")),
-            None => defaults.pauses,
-        };
+        let pauses = raw.longest_pause.map_or(defaults.pauses, |span| {
+            let longest = u32::try_from(span.0.as_millis()).unwrap_or(u32::MAX);
+            Backoff::milliseconds(FIRST_PAUSE.min(longest), longest)
+        });
         let settings = BreakerSettings {
-            minimum,
-            shortest_outage: after,
+            minimum: raw.minimum.unwrap_or(defaults.minimum),
+            shortest_outage: raw.after.map_or(defaults.shortest_outage, |span| span.0),
             pauses,
-            most: u32::try_from(most).unwrap_or(u32::MAX),
             ..defaults
         };
         Ok(BreakerOptions { by, settings })
@@ -69,7 +48,7 @@ mod tests {
             ),
             (
                 "{ by = \"queue\", minimum = 0 }",
-                "breaker.minimum: expected at least 1",
+                "breaker.minimum: expected a whole number from 1",
             ),
             (
                 "{ by = \"queue\", after = \"2h\" }",

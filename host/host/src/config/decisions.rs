@@ -1,16 +1,9 @@
 //! Where decision records go, and when their file is put aside.
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::{ConfigError, raw, value};
 use crate::record::{Destination, Rotation};
-
-/// The smallest size at which a file is put aside.
-const LEAST_SIZE: usize = 1 << 20;
-
-/// The shortest time after which a file is put aside.
-const LEAST_AGE: Duration = Duration::from_secs(60);
 
 impl raw::Decisions {
     /// Checks and converts the destination of decision records.
@@ -25,12 +18,6 @@ impl raw::Decisions {
             after: self.rotate_after.map(|span| span.0),
             keep: self.keep.as_ref().map(bytes),
         };
-        if self.rotate_size.is_some_and(|size| size.0 < LEAST_SIZE) {
-            return Err(value(at("decisions.rotate-size"), "expected at least 1MiB"));
-        }
-        if rotation.after.is_some_and(|after| after < LEAST_AGE) {
-            return Err(value(at("decisions.rotate-after"), "expected at least 1m"));
-        }
         if rotation.keep.is_some() && !rotation.is_set() {
             let expected =
                 "expected `rotate-size` or `rotate-after`, too: without one, no file is put aside";
@@ -52,6 +39,8 @@ impl raw::Decisions {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::config::Config;
     use backstop_core::text::chain;

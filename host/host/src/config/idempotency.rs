@@ -80,17 +80,6 @@ impl raw::Idempotency {
         if self.table.is_empty() {
             return Err(value(place("table"), "expected the name of a table"));
         }
-        let lease = self.lease.map_or(LEASE, |span| span.0);
-        if lease < Duration::from_secs(1) {
-            return Err(value(
-                place("lease"),
-                "expected at least 1s: the clocks of two machines differ",
-            ));
-        }
-        let expires_after = self.expires_after.map_or(EXPIRES_AFTER, |span| span.0);
-        if expires_after < Duration::from_secs(1) {
-            return Err(value(place("expires-after"), "expected at least 1s"));
-        }
         for (key, path) in [("key", &self.key), ("validate", &self.validate)] {
             if let Some(path) = path {
                 check(path).map_err(|expected| value(place(key), expected))?;
@@ -113,8 +102,8 @@ impl raw::Idempotency {
             validate: self.validate,
             prefix: self.prefix,
             format: self.format.unwrap_or_default(),
-            lease,
-            expires_after,
+            lease: self.lease.map_or(LEASE, |span| span.0),
+            expires_after: self.expires_after.map_or(EXPIRES_AFTER, |span| span.0),
             on_unknown: self.on_unknown.unwrap_or_default(),
             on_missing_key: self.on_missing_key.unwrap_or_default(),
             attributes,

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use super::policies::signed_for;
 use super::policy::policy;
-use super::queue::{attempts, function, max_age};
+use super::queue::function;
 use super::url::queue_url;
 use super::{
     Config, ConfigError, DeadLetterQueues, DeciderConfig, Places, Written, folder_of, keys, raw,
     shadow, value,
 };
 use crate::decision::{Bounds, LONGEST_DELAY};
+use crate::failure::Milliseconds;
 use crate::hold::HoldMode;
 use crate::policy::{Limits, Location, Source};
 use crate::queue::short_name;
@@ -97,18 +98,8 @@ impl raw::Lambda {
             }
             Ok(url)
         };
-        let most = self
-            .max_attempts
-            .map(|most| attempts(&at("max-attempts"), most))
-            .transpose()?;
-        let oldest = self
-            .max_age
-            .map(|span| max_age(&at("max-age"), span.0))
-            .transpose()?;
-        let margin = self.margin.map_or(MARGIN, |span| span.0);
-        if !(Duration::from_secs(1)..=Duration::from_secs(60)).contains(&margin) {
-            return Err(value(at("margin"), "expected 1s to 60s"));
-        }
+        let most = self.max_attempts.and_then(NonZeroU32::new);
+        let oldest = self.max_age.map(|span| Milliseconds::from_duration(span.0));
         if self.functions.as_ref().is_some_and(Vec::is_empty) {
             return Err(value(
                 at("functions"),
@@ -147,7 +138,7 @@ impl raw::Lambda {
             decider,
             hold: self.hold.unwrap_or_default(),
             envelope_key_file: self.envelope_key_file.map(|path| folder.join(path)),
-            margin,
+            margin: self.margin.map_or(MARGIN, |span| span.0),
             metrics: self.metrics.unwrap_or(false),
             handler,
             functions,

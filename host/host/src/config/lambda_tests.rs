@@ -179,7 +179,7 @@ fn an_invalid_value_is_rejected_by_its_name() {
         (
             "BACKSTOP_MAX_AGE",
             "15d",
-            "BACKSTOP_MAX_AGE: expected more than 0s and at most 14d",
+            "BACKSTOP_MAX_AGE: expected 1ms to 14d",
         ),
         ("BACKSTOP_MAX_AGE", "soon", "BACKSTOP_MAX_AGE"),
         (

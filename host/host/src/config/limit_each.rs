@@ -2,7 +2,7 @@
 
 use backstop_core::rate::Rate;
 
-use super::raw::Table;
+use super::keys::{Spot, Typed};
 use super::{ConfigError, InCommon, raw, value};
 
 /// Limits for the messages of each key.
@@ -16,30 +16,24 @@ pub struct EachOptions {
     pub max_in_flight: Option<usize>,
 }
 
-impl raw::LimitEach {
-    /// Checks and converts the limits for each key of a queue.
-    pub(super) fn convert(&self, at: &dyn Fn(&str) -> String) -> Result<EachOptions, ConfigError> {
-        let place = |key: &str| at(&format!("limit-each.{key}"));
-        let by = InCommon::parse(&self.by, || place("by"))?;
+impl Typed<raw::LimitEach> for EachOptions {
+    fn of(raw: &raw::LimitEach, spot: &Spot<'_>) -> Result<Self, ConfigError> {
+        let by = InCommon::parse(&raw.by, || spot.of("by"))?;
         if by == InCommon::Queue {
             let expected = "expected a JSON pointer such as /tenant, or an attribute such as attribute:tenant: `rate` and `max-in-flight` of the queue limit the whole queue";
-            return Err(value(place("by"), expected));
+            return Err(value(spot.of("by"), expected));
         }
-        let rate = self.rate.as_deref().map(str::parse).transpose();
-        let rate = rate.map_err(|error| value(place("rate"), format!("{error}")))?;
-        let mut keys = Self::KEYS.iter();
-        let key = keys.find(|key| key.field == "max_in_flight" && self.max_in_flight.is_some());
-        let checked = key.map_or(Ok(()), |key| key.check_range(self.max_in_flight));
-        checked.map_err(|expected| value(place("max-in-flight"), expected))?;
-        if rate.is_none() && self.max_in_flight.is_none() {
+        let rate = raw.rate.as_deref().map(str::parse).transpose();
+        let rate = rate.map_err(|error| value(spot.of("rate"), format!("{error}")))?;
+        if rate.is_none() && raw.max_in_flight.is_none() {
             let expected =
                 "expected `rate`, `max-in-flight` or both: without one, nothing is limited";
-            return Err(value(at("limit-each"), expected));
+            return Err(value(spot.place(), expected));
         }
         Ok(EachOptions {
             by,
             rate,
-            max_in_flight: self.max_in_flight,
+            max_in_flight: raw.max_in_flight,
         })
     }
 }

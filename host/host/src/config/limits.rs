@@ -1,10 +1,10 @@
 //! The `[limits]` table: what each policy component may use.
 
-use super::{ConfigError, Places, raw, value};
+use super::{ConfigError, raw, value};
 use crate::policy::Limits;
 
 impl raw::Limits {
-    pub(super) fn convert(self, places: &Places) -> Result<Limits, ConfigError> {
+    pub(super) fn convert(self) -> Result<Limits, ConfigError> {
         let mut limits = Limits::default();
         limits.fuel = self.fuel.unwrap_or(limits.fuel);
         limits.time = self.time.map_or(limits.time, |span| span.0);
@@ -15,9 +15,6 @@ impl raw::Limits {
         limits.strings = self.strings.map_or(limits.strings, |bytes| bytes.0);
         limits.payload = self.payload.map_or(limits.payload, |bytes| bytes.0);
         limits.component = self.component.map_or(limits.component, |bytes| bytes.0);
-        if limits.memory > 4 << 30 {
-            return Err(value(places.of("limits.memory"), "expected at most 4GiB"));
-        }
         if let Some(compile) = self.compile {
             let child = &mut limits.compile;
             child.time = compile.time.map_or(child.time, |span| span.0);

@@ -31,6 +31,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::raw::Table as _;
 use crate::handler::{Handler, HttpOptions};
 use crate::policy::{KeyError, Limits, SourceError};
 use crate::record::Destination;
@@ -51,10 +52,10 @@ pub use in_common::InCommon;
 pub use keys::{AtOnce, Flag, Key, keys, rows_of, schema};
 pub use lambda::{LambdaConfig, UNHINDERED_ATTEMPTS, Variables, unknown_variables, variables};
 pub use limit_each::EachOptions;
-pub use options::Options;
 pub(crate) use options::longest_linger;
 pub(crate) use places::{Naming, Places};
 pub use policies::{Cache, Policies};
+pub use raw::Options;
 pub(crate) use url::admin_url;
 pub use url::parse_endpoint;
 
@@ -315,6 +316,7 @@ impl raw::Config {
                 "expected at least one queue, in a table such as [queues.orders], or a [lambda] table for the Lambda retry handler",
             ));
         }
+        self.check_bounds("", places)?;
         let queues = self
             .queues
             .into_iter()
@@ -342,7 +344,7 @@ impl raw::Config {
                 places,
             )?,
             fleet: admin::fleet(self.fleet, places)?,
-            limits: self.limits.unwrap_or_default().convert(places)?,
+            limits: self.limits.unwrap_or_default().convert()?,
             policies: self.policies.unwrap_or_default().convert(folder, places)?,
             queues,
             lambda: self

@@ -90,14 +90,6 @@ impl raw::Policies {
     pub(super) fn convert(self, folder: &Path, places: &Places) -> Result<Policies, ConfigError> {
         let defaults = Policies::default();
         let at = |key: &str| places.of(&format!("policies.{key}"));
-        let refresh = match self.refresh {
-            Some(span) => refresh(&at("refresh"), span.0)?,
-            None => defaults.refresh,
-        };
-        let poll = self
-            .poll
-            .map(|span| poll(&at("poll"), span.0))
-            .transpose()?;
         let keys = self
             .require_signature
             .map(|keys| required_keys(&at("require-signature"), &keys, folder))
@@ -121,8 +113,8 @@ impl raw::Policies {
             cache: self
                 .cache
                 .map_or(defaults.cache, |cache| Cache::parse(&cache, folder)),
-            refresh,
-            poll,
+            refresh: self.refresh.map_or(defaults.refresh, |span| span.0),
+            poll: self.poll.map(|span| span.0),
             keys,
             registries: RegistryOptions {
                 plain_http: self.plain_http.unwrap_or_default(),
@@ -131,21 +123,6 @@ impl raw::Policies {
             roll_back,
         })
     }
-}
-
-/// Checks the interval between two update checks: from 1 s, since requests cost money, to a day.
-fn refresh(place: &str, interval: Duration) -> Result<Duration, ConfigError> {
-    if (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&interval) {
-        return Ok(interval);
-    }
-    Err(value(place, "expected 1s to 1d"))
-}
-
-fn poll(place: &str, interval: Duration) -> Result<Duration, ConfigError> {
-    if (Duration::from_millis(100)..=Duration::from_secs(3_600)).contains(&interval) {
-        return Ok(interval);
-    }
-    Err(value(place, "expected 100ms to 1h"))
 }
 
 /// Checks the name of the policy that files have to be signed for.

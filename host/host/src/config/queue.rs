@@ -2,7 +2,6 @@
 
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::time::Duration;
 
 use super::policies::signed_for;
 use super::policy::policy;
@@ -10,7 +9,7 @@ use super::url::queue_url;
 use super::{
     ConfigError, DeciderConfig, HandlerConfig, Options, Places, QueueConfig, raw, shadow, value,
 };
-use crate::decision::{Bounds, LONGEST_DELAY};
+use crate::decision::Bounds;
 use crate::failure::Milliseconds;
 use crate::handler::{ContentType, HttpOptions};
 use backstop_functions::is_function;
@@ -43,14 +42,8 @@ impl raw::Queue {
             scenarios: self.scenarios.map(|path| folder.join(path)),
             signed_for: signed_for(&at("signed-for"), self.signed_for)?,
             bounds: Bounds {
-                max_attempts: self
-                    .max_attempts
-                    .map(|most| attempts(&at("max-attempts"), most))
-                    .transpose()?,
-                max_age: self
-                    .max_age
-                    .map(|span| max_age(&at("max-age"), span.0))
-                    .transpose()?,
+                max_attempts: self.max_attempts.and_then(NonZeroU32::new),
+                max_age: self.max_age.map(|span| Milliseconds::from_duration(span.0)),
                 retention: None,
                 allow_discard: self.allow_discard.unwrap_or(true),
             },
@@ -143,21 +136,4 @@ pub(super) fn function(place: &str, name: String) -> Result<String, ConfigError>
             "`{name}` is not a function: expected a name or an ARN, with a version or an alias or without, such as orders or orders:live"
         ),
     ))
-}
-
-/// Checks a number of attempts: from 1.
-pub(super) fn attempts(place: &str, most: u32) -> Result<NonZeroU32, ConfigError> {
-    NonZeroU32::new(most).ok_or_else(|| value(place, "expected a whole number from 1"))
-}
-
-/// Checks an age: at most the longest retention of SQS.
-pub(super) fn max_age(place: &str, age: Duration) -> Result<Milliseconds, ConfigError> {
-    let age = Milliseconds::from_duration(age);
-    if age == Milliseconds(0) || age > LONGEST_DELAY {
-        return Err(value(
-            place,
-            "expected more than 0s and at most 14d, for which SQS keeps a message",
-        ));
-    }
-    Ok(age)
 }

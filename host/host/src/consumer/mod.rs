@@ -201,9 +201,9 @@ impl Consumer {
         self.ready.dead_letter_queues()
     }
 
-    /// How often the depths of these queues are to be read.
+    /// How often the depths of these queues are to be read, if they are.
     pub(crate) fn depth_poll(&self) -> Option<Duration> {
-        self.options.depth_poll
+        Some(self.options.depth_poll).filter(|pace| !pace.is_zero())
     }
 
     /// Its counts, readable while it runs.

@@ -1,5 +1,6 @@
 //! The rows of `configuration.md`.
 
+use super::bounds::numbers;
 use super::{Key, keys};
 
 /// The rows of a table in `configuration.md`.
@@ -18,7 +19,7 @@ impl Key {
         }
         let meaning = match self.row {
             "" => without_capital(self.sentence.trim().trim_end_matches('.')),
-            row => row.to_owned(),
+            row => row.replace("{bounds}", numbers(self.bounds)),
         };
         // A table of one key is written as that key.
         let name = if self.table == "decisions" {

@@ -1,11 +1,15 @@
 //! What there is to know of a key. A file of [`raw`] has an entry for each, which [`table!`](table) turns into a field, a method of the builder and a [`Key`]; flags, variables and documents come from the [`keys`].
 
 mod at_once;
+mod bounds;
 mod document;
 mod flag;
 mod schema;
 mod table;
+mod typed;
 mod value;
+
+use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
@@ -13,12 +17,14 @@ use super::raw;
 use crate::Backstop;
 
 pub use at_once::AtOnce;
+pub(super) use bounds::ranges;
 pub use document::rows_of;
 pub use flag::Flag;
 pub use schema::schema;
 pub(super) use schema::schema_of;
 pub(crate) use table::Table;
 pub(super) use table::{argument, method, raw_value, table};
+pub(super) use typed::{Spot, Typed, meaning, typed};
 pub(super) use value::{RawValue, override_by};
 
 /// A key of the configuration.
@@ -36,8 +42,8 @@ pub struct Key {
     pub default: &'static str,
     /// What `configuration.md` says in place of the default.
     pub(super) shown: &'static str,
-    /// The least and the largest number.
-    pub(super) range: Option<(u32, u32)>,
+    /// What a number, a duration or a size may be, such as `1 to 100`, and after a comma or a colon why. `{bounds}` in its row stands for it, without the reason.
+    pub(super) bounds: &'static str,
     /// The method of the builder that sets it.
     pub(super) method: &'static str,
     /// The environment variable of the Lambda retry handler that sets it.
@@ -51,7 +57,9 @@ pub struct Key {
     /// Sets it by the texts of its flag.
     pub(super) apply: fn(Backstop, &[String]) -> Result<Backstop, String>,
     /// Checks a text of its flag.
-    pub(super) check: fn(&str) -> Result<(), String>,
+    pub(super) check: fn(&Key, &str) -> Result<(), String>,
+    /// The sizes that a text of bounds allows.
+    pub(super) ranges: fn(&str) -> Option<Vec<RangeInclusive<u128>>>,
     /// Whether a file has to have it.
     pub(super) is_required: bool,
     pub(super) schema: fn() -> Value,
@@ -85,7 +93,12 @@ impl Key {
 
     /// Its full name, such as `queues.NAME.max-polls`.
     pub fn path(&self) -> String {
-        match self.table {
+        self.path_in(self.table)
+    }
+
+    /// Its full name in a table with this name, such as `queues.orders`.
+    pub(super) fn path_in(&self, table: &str) -> String {
+        match table {
             "" => self.name(),
             table => format!("{table}.{}", self.name()),
         }
@@ -93,8 +106,7 @@ impl Key {
 
     /// Checks a text of the flag.
     pub fn check(&self, text: &str) -> Result<(), String> {
-        self.check_range(text.trim().parse().ok())?;
-        (self.check)(text)
+        (self.check)(self, text)
     }
 
     /// Sets the value by the texts of the flag.
@@ -103,17 +115,5 @@ impl Key {
             Some(flag) => format!("--{}: {expected}", flag.name),
             None => expected,
         })
-    }
-
-    /// Checks a number against the range, if there is one.
-    pub(super) fn check_range(&self, number: Option<usize>) -> Result<(), String> {
-        match self.range {
-            Some((least, most))
-                if !number.is_some_and(|it| (least as usize..=most as usize).contains(&it)) =>
-            {
-                Err(format!("expected a whole number from {least} to {most}"))
-            }
-            Some(_) | None => Ok(()),
-        }
     }
 }

@@ -42,9 +42,13 @@ impl Key {
             let number = serde_json::from_str(self.default);
             schema["default"] = number.unwrap_or_else(|_| self.default.into());
         }
-        if let Some((least, most)) = self.range {
-            schema["minimum"] = least.into();
-            schema["maximum"] = most.into();
+        let ranges = (self.ranges)(self.bounds).unwrap_or_default();
+        if let [range] = ranges.as_slice()
+            && schema["type"] == "integer"
+        {
+            let number = |size: u128| u64::try_from(size).map_or(Value::Null, Value::from);
+            schema["minimum"] = number(*range.start());
+            schema["maximum"] = number(*range.end());
         }
         schema
     }

@@ -14,6 +14,9 @@ pub(crate) trait Table {
         variable: Variables<'_>,
         places: &mut Places,
     ) -> Result<(), ConfigError>;
+
+    /// Checks that each value is within the bounds of its key, and so do the tables in it. `path` is the name of this one.
+    fn check_bounds(&self, path: &str, places: &Places) -> Result<(), ConfigError>;
 }
 
 /// A table of keys, with what an error expects in its place. Each entry has
@@ -21,17 +24,19 @@ pub(crate) trait Table {
 /// - what the key says: the documentation of its method, and its row in `configuration.md` unless it has a `row` of its own,
 /// - its name and type, and after `=` its default as in a file,
 /// - after `=>` the method of the builder that sets it, and the kind of its argument (see `argument!`),
+/// - after `as` the type of its field in the table's typed struct, if the table has one (see `typed!`),
 /// - what else there is to know of it: fields of [`Key`].
 ///
 /// The names in the expansion are those that `raw` imports.
 macro_rules! table {
     (
         $(#[doc = $about:literal])*
-        $table:ident at $at:literal, $expects:literal;
+        $table:ident at $at:literal, $expects:literal
+        $(, as $(#[doc = $typed_about:literal])* $typed:ident)?;
         $(
             $(#[doc = $doc:literal])*
             $(#[serde($serde:ident)])?
-            $key:ident: $type:ty $(= $default:literal)? $(=> $method:ident($given:ident))? {
+            $key:ident: $type:ty $(= $default:literal)? $(=> $method:ident($given:ident))? $(as $meaning:ty)? {
                 $($attribute:ident: $value:expr),* $(,)?
             }
         )*
@@ -61,7 +66,7 @@ macro_rules! table {
                     row: "",
                     default: concat!($($default)?),
                     shown: "",
-                    range: None,
+                    bounds: "",
                     method: stringify!($($method)?),
                     variable: "",
                     flag: None,
@@ -71,7 +76,8 @@ macro_rules! table {
                         let value = <$type>::of_flag(texts)?.in_working_directory(&host);
                         Ok($table::change(host, stringify!($key), |it| it.$key.clone_from(&value)))
                     },
-                    check: |text| <$type>::of_flag(&[text.to_owned()]).map(drop),
+                    check: |key, text| key.checked(<$type>::of_flag(&[text.to_owned()])).map(drop),
+                    ranges: ranges::<$type>,
                     is_required: <$type>::IN_FILES.0,
                     schema: <$type>::IN_FILES.1,
                 }
@@ -90,12 +96,31 @@ macro_rules! table {
                 )*
                 Ok(())
             }
+
+            fn check_bounds(&self, path: &str, places: &Places) -> Result<(), ConfigError> {
+                let mut keys = Self::KEYS.iter();
+                $(
+                    if let Some(key) = keys.next() {
+                        self.$key.check_at(key, &key.path_in(path), places)?;
+                    }
+                )*
+                Ok(())
+            }
         }
 
         impl RawValue for $table {
             fn schema() -> Value {
                 schema_of(Self::KEYS)
             }
+
+            fn check_at(&self, _: &Key, path: &str, places: &Places) -> Result<(), ConfigError> {
+                self.check_bounds(path, places)
+            }
+        }
+
+        typed! {
+            [$($($typed_about)*)? $table as $($typed)?]
+            { $([$($doc)*] $key [$($meaning)?];)* }
         }
 
         $(

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use backstop_core::idempotency::{OnMissingKey, OnUnknown};
 use backstop_core::settings::{parse_pair, parse_pairs};
-use backstop_files::values::{parse_number, parse_span};
+use backstop_files::values::{parse_bytes, parse_number, parse_span};
 use serde::de::DeserializeOwned;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
@@ -16,7 +16,7 @@ use super::super::raw::{
 use super::super::{
     ConfigError, FunctionHandler, Places, RecordAttributes, RecordFormat, Variables, value,
 };
-use super::Key;
+use super::{Key, Table};
 use crate::Backstop;
 use crate::hold::HoldMode;
 
@@ -38,6 +38,17 @@ pub(in crate::config) trait RawValue: Sized {
         Self::of_text(texts.last().map_or("", String::as_str))
     }
 
+    /// How large it is, if it has bounds: a number, milliseconds or bytes.
+    fn size(&self) -> Option<u128> {
+        None
+    }
+
+    /// Checks that it is within the bounds of its key. `path` is its full name.
+    fn check_at(&self, key: &Key, path: &str, places: &Places) -> Result<(), ConfigError> {
+        let checked = key.check_bounds(self);
+        checked.map_err(|expected| value(places.of(path), expected))
+    }
+
     /// Makes a path of a flag one of the working directory, and not of the file's.
     fn in_working_directory(self, _host: &Backstop) -> Self {
         self
@@ -56,8 +67,7 @@ pub(in crate::config) fn override_by<T: RawValue>(
     }
     if let Some(text) = variable(key.variable).filter(|text| !text.trim().is_empty()) {
         places.name(key.path(), key.variable);
-        let within = key.check_range(text.trim().parse().ok());
-        let read = within.and_then(|()| T::of_text(&text));
+        let read = key.checked(T::of_text(&text));
         *slot = read.map_err(|expected| value(key.variable, expected))?;
     }
     Ok(())
@@ -78,18 +88,33 @@ impl<T: RawValue> RawValue for Option<T> {
         T::of_flag(texts).map(Some)
     }
 
+    fn size(&self) -> Option<u128> {
+        self.as_ref()?.size()
+    }
+
+    fn check_at(&self, key: &Key, path: &str, places: &Places) -> Result<(), ConfigError> {
+        self.as_ref()
+            .map_or(Ok(()), |it| it.check_at(key, path, places))
+    }
+
     fn in_working_directory(self, host: &Backstop) -> Self {
         self.map(|value| value.in_working_directory(host))
     }
 }
 
-/// Implements [`RawValue`] by a schema, the value of a text if the type can be one, and the value of a flag's texts if they are read in another way.
+/// Implements [`RawValue`] by a schema, the size of a value that may have bounds, the value of a text if the type can be one, and the value of a flag's texts if they are read in another way.
 macro_rules! values {
-    ($($type:ty: $schema:tt $(, $text:ident => $value:expr)? $(, [$texts:ident] => $all:expr)?;)*) => {$(
+    ($($type:ty: $schema:tt $([size $self:ident => $size:expr])? $(, $text:ident => $value:expr)? $(, [$texts:ident] => $all:expr)?;)*) => {$(
         impl RawValue for $type {
             fn schema() -> Value {
                 json!($schema)
             }
+            $(
+                fn size(&self) -> Option<u128> {
+                    let $self = self;
+                    $size.try_into().ok()
+                }
+            )?
             $(
                 fn of_text($text: &str) -> Result<Self, String> {
                     $value
@@ -108,11 +133,11 @@ values! {
     String: { "type": "string" }, text => Ok(text.to_owned());
     Texts: { "type": "array", "items": { "type": "string" } }, text => Ok(split(text)), [texts] => Ok(texts.to_vec());
     bool: { "type": "boolean" }, text => text.trim().parse().map_err(|_| format!("`{text}` is neither true nor false"));
-    u32: { "type": "integer", "minimum": 0 }, text => parse_number(text);
-    u64: { "type": "integer", "minimum": 0 }, text => parse_number(text);
-    usize: { "type": "integer", "minimum": 0 }, text => parse_number(text);
-    Span: { "type": "string", "pattern": "^[0-9].*[a-z]$" }, text => parse_span(text.trim()).map(Span).map_err(|error| error.to_string());
-    Bytes: { "type": ["string", "integer"] };
+    u32: { "type": "integer", "minimum": 0 } [size it => *it], text => parse_number(text);
+    u64: { "type": "integer", "minimum": 0 } [size it => *it], text => parse_number(text);
+    usize: { "type": "integer", "minimum": 0 } [size it => *it], text => parse_number(text);
+    Span: { "type": "string", "pattern": "^[0-9].*[a-z]$" } [size it => it.0.as_millis()], text => parse_span(text.trim()).map(Span).map_err(|error| error.to_string());
+    Bytes: { "type": ["string", "integer"] } [size it => it.0], text => parse_bytes(text.trim()).map(Bytes);
     HoldMode: { "enum": ["visibility", "resend", "auto"] }, text => text.parse::<Self>().map_err(|error| error.to_string());
     RecordFormat: { "enum": ["python", "typescript"] }, text => by_name(text);
     OnUnknown: { "enum": ["retry", "dead-letter"] }, text => by_name(text);
@@ -131,7 +156,17 @@ values! {
         "for": { "type": "string", "pattern": "^[0-9].*[a-z]$", "description": "How long each window is open." },
         "why": { "type": "string", "description": "The reason, for those who look at the queue meanwhile." },
     } } };
-    Queues: { "type": "object", "additionalProperties": raw::Queue::schema() };
+}
+
+impl RawValue for Queues {
+    fn schema() -> Value {
+        json!({ "type": "object", "additionalProperties": raw::Queue::schema() })
+    }
+
+    fn check_at(&self, _: &Key, path: &str, places: &Places) -> Result<(), ConfigError> {
+        let mut queues = self.iter();
+        queues.try_for_each(|(name, queue)| queue.check_bounds(&format!("{path}.{name}"), places))
+    }
 }
 
 impl RawValue for PathBuf {

@@ -17,18 +17,20 @@ table! {
     minimum: Option<u32> = "20" => breaker_minimum(u32) {
         at_once: Some(AtOnce::Breaker),
         row: "the fewest transient or throttled failures, without a success between them, that open it",
-        range: Some((1, u32::MAX)),
+        bounds: "1 to 4294967295",
     }
 
     /// How long nothing may have succeeded before it opens.
     after: Option<Span> = "5s" => breaker_after(Duration) {
         at_once: Some(AtOnce::Breaker),
-        row: "how long nothing may have succeeded before it opens; at most 1h",
+        row: "how long nothing may have succeeded before it opens; {bounds}",
+        bounds: "at most 1h",
     }
 
     /// The longest pause between two probes.
     longest_pause: Option<Span> = "1m" => breaker_longest_pause(Duration) {
         at_once: Some(AtOnce::Breaker),
-        row: "the longest pause between two probes: the first are 2s to 4s, and each next one is twice as long; 1s to 1h",
+        row: "the longest pause between two probes: the first are 2s to 4s, and each next one is twice as long; {bounds}",
+        bounds: "1s to 1h",
     }
 }

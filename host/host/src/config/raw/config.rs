@@ -10,14 +10,14 @@ table! {
     endpoint_url: Option<String> => endpoint_url(String) {
         row: "URL for SQS, Lambda, S3 and DynamoDB in place of the region's endpoints",
         shown: "the SDK's",
-        check: |text| parse_endpoint(text).map(drop).map_err(|error| error.to_string()),
+        check: |_, text| parse_endpoint(text).map(drop).map_err(|error| error.to_string()),
         flag: Some(Flag::new("endpoint-url", "URL", "Use the SQS and Lambda at this URL, instead of the region's").overriding_file()),
     }
 
     /// Appends a record of every decision to this file; `-` is standard output (`host/docs/decision-record.md`).
     decisions: Option<Decisions> {
         method: "decisions",
-        check: |_| Ok(()),
+        check: |_, _| Ok(()),
         apply: |host, texts| Ok(texts.iter().fold(host, Backstop::decisions)),
         flag: Some(Flag::new("decisions", "FILE|-", "Append a record of every decision to this file, or - for standard output (host/docs/decision-record.md)").overriding_file()),
     }
@@ -98,13 +98,15 @@ table! {
 
     /// The size at which the file of the decision records is put aside and another one is begun.
     rotate_size: Option<Bytes> => decisions_rotate_size(Bytes) {
-        row: "the size at which the file is put aside, compressed, and another one is begun; at least 1MiB",
+        row: "the size at which the file is put aside, compressed, and another one is begun; {bounds}",
+        bounds: "at least 1MiB",
         shown: "it grows",
     }
 
     /// The age at which the file of the decision records is put aside and another one is begun.
     rotate_after: Option<Span> => decisions_rotate_after(Duration) {
-        row: "the age at which the file is put aside; at least 1m",
+        row: "the age at which the file is put aside; {bounds}",
+        bounds: "at least 1m",
         shown: "it grows",
     }
 

@@ -66,12 +66,13 @@ table! {
 
     /// The most attempts of an event, including the first.
     max_attempts: Option<u32> = "12" => lambda_max_attempts(u32) {
-        range: Some((1, u32::MAX)),
+        bounds: "1 to 4294967295",
         variable: "BACKSTOP_MAX_ATTEMPTS",
     }
 
     /// The age from which an event is not retried; at most 14d.
     max_age: Option<Span> = "14d" => lambda_max_age(Duration) {
+        bounds: "1ms to 14d, for which SQS keeps a message",
         variable: "BACKSTOP_MAX_AGE",
     }
 
@@ -97,6 +98,7 @@ table! {
 
     /// The part of an invocation's time in which no message is started; 1s to 60s.
     margin: Option<Span> = "5s" => lambda_margin(Duration) {
+        bounds: "1s to 60s",
         variable: "BACKSTOP_MARGIN",
     }
 

@@ -23,8 +23,8 @@ table! {
     /// The most attempts of each key at once.
     max_in_flight: Option<usize> => limit_each_max_in_flight(usize) {
         at_once: Some(AtOnce::EachMaxInFlight),
-        row: "the most attempts of each key at once, 1 to 100000, at each host",
+        row: "the most attempts of each key at once, {bounds}, at each host",
         shown: "no limit",
-        range: Some((1, 100_000)),
+        bounds: "1 to 100000",
     }
 }

@@ -17,7 +17,9 @@ table! {
     }
 
     /// Linear memory, all memories together; at most 4GiB.
-    memory: Option<Bytes> = "64MiB" => limits_memory(Bytes) {}
+    memory: Option<Bytes> = "64MiB" => limits_memory(Bytes) {
+        bounds: "at most 4GiB",
+    }
 
     /// Elements of one table.
     table_elements: Option<usize> = "20000" => limits_table_elements(usize) {

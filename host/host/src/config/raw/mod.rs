@@ -24,15 +24,20 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::keys::{
-    AtOnce, Flag, Key, RawValue, argument, method, override_by, raw_value, schema_of, table,
+    AtOnce, Flag, Key, RawValue, Spot, argument, meaning, method, override_by, ranges, raw_value,
+    schema_of, table, typed,
 };
 use super::{
-    ConfigError, FunctionHandler, Places, RecordAttributes, RecordFormat, Variables, parse_endpoint,
+    BreakerOptions, ConfigError, EachOptions, FunctionHandler, Places, RecordAttributes,
+    RecordFormat, Variables, parse_endpoint,
 };
 use crate::Backstop;
 use crate::builder::Change;
 use crate::hold::HoldMode;
+use crate::maintenance;
+use crate::queue::VisibilityTimeout;
 use backstop_core::idempotency::{OnMissingKey, OnUnknown};
+use backstop_core::rate::Rate;
 use backstop_files::only_tables;
 
 pub(crate) use super::keys::Table;
@@ -48,6 +53,7 @@ pub(crate) use limits::{CompileLimits, Limits};
 pub(crate) use pause::{Window, Windows};
 pub(crate) use policies::{Policies, Rollback};
 pub(crate) use policy::{Part, Parts, Policy};
+pub use queue::Options;
 pub(crate) use queue::Queue;
 
 /// A list of texts.

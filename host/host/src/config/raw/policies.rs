@@ -18,14 +18,16 @@ table! {
 
     /// How often S3 and registries are checked for a new version.
     refresh: Option<Span> = "1m" => refresh(Duration) {
-        row: "interval of update checks, ±10 %; 1s to 1d",
+        row: "interval of update checks, ±10 %; {bounds}",
+        bounds: "1s to 1d",
         variable: "BACKSTOP_REFRESH",
         flag: Some(Flag::new("refresh", "DURATION", "How often to check S3 and registries for a new version")),
     }
 
     /// How often files are checked for a new version, in place of watching their directories.
     poll: Option<Span> => poll(Duration) {
-        row: "check files at this interval instead of watching their directories; 100ms to 1h",
+        row: "check files at this interval instead of watching their directories; {bounds}",
+        bounds: "100ms to 1h",
         shown: "watch; 5s on network file systems",
     }
 

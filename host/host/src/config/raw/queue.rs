@@ -4,7 +4,9 @@ use super::*;
 
 table! {
     /// One queue to serve.
-    Queue at "queues.NAME", "a table, such as [queues.orders] with `url` and `handler`";
+    Queue at "queues.NAME", "a table, such as [queues.orders] with `url` and `handler`", as
+    /// How a consumer receives messages and ends.
+    Options;
 
     /// The queue's URL, or `local:NAME` for one in memory.
     url: String {
@@ -33,7 +35,7 @@ table! {
     }
 
     /// When nothing is attempted because what is behind the worker is down.
-    breaker: Option<Breaker> {
+    breaker: Option<Breaker> as Option<BreakerOptions> {
         row: "when nothing is attempted because what is behind the worker is down, [below](#breaker)",
         shown: "everything is attempted",
     }
@@ -86,7 +88,7 @@ table! {
     max_attempts: Option<u32> => max_attempts(u32) {
         row: "the most attempts of a message",
         shown: "no limit",
-        range: Some((1, u32::MAX)),
+        bounds: "1 to 4294967295",
         flag: Some(Flag::new("max-attempts", "N", "The maximum number of attempts, whatever the policy decides")),
     }
 
@@ -95,6 +97,7 @@ table! {
         row: "the age from which a message is not retried; at most 14d",
         shown: "no limit",
         flag: Some(Flag::new("max-age", "DURATION", "The maximum age of a message, such as 3d or 12h: older ones are not retried, whatever the policy decides")),
+        bounds: "1ms to 14d, for which SQS keeps a message",
     }
 
     /// Whether the policy may discard messages. If not, they are dead-lettered.
@@ -104,40 +107,42 @@ table! {
     }
 
     /// How many messages are in flight at once.
-    max_in_flight: Option<usize> = "100" => max_in_flight(usize) {
+    max_in_flight: Option<usize> = "100" => max_in_flight(usize) as usize {
         at_once: Some(AtOnce::MaxInFlight),
-        row: "messages in hand at once, 1 to 100000",
-        range: Some((1, 100_000)),
+        row: "messages in hand at once, {bounds}",
+        bounds: "1 to 100000: SQS allows 120000 messages in flight",
         flag: Some(Flag::new("max-in-flight", "N", "The maximum number of messages in progress")),
     }
 
     /// The most polls at the same time: there are as many as the queue has work for.
-    max_polls: Option<usize> = "10" => max_polls(usize) {
-        row: "polls at the same time, 1 to 100: one on an idle queue, another one after each full answer",
-        range: Some((1, 100)),
+    max_polls: Option<usize> = "10" => max_polls(usize) as usize {
+        row: "polls at the same time, {bounds}: one on an idle queue, another one after each full answer",
+        bounds: "1 to 100",
         flag: Some(Flag::new("max-polls", "N", "The maximum number of polls at the same time: there are as many as the queue has work for")),
     }
 
     /// How long the poll of an idle queue waits for a message. A stop waits for the poll.
-    idle_poll: Option<Span> = "2s" => idle_poll(Duration) {
+    idle_poll: Option<Span> = "2s" => idle_poll(Duration) as Duration {
         at_once: Some(AtOnce::IdlePoll),
-        row: "how long the poll of an idle queue waits for a message, 1s to 20s: a stop waits for the poll, and a longer one makes fewer requests",
+        row: "how long the poll of an idle queue waits for a message, {bounds}: a stop waits for the poll, and a longer one makes fewer requests",
+        bounds: "1s to 20s, the longest poll of SQS",
     }
 
     /// How often the depth of the queue and of its dead-letter queues is read while metrics are served, a request for each; `0s` for never.
-    depth_poll: Option<Span> = "30s" => depth_poll(Duration) {
-        row: "how often the [depth](metrics.md#depth) of the queue and of its dead-letter queues is read while metrics are served, 5s to 1h, a request for each; `0s` for never",
+    depth_poll: Option<Span> = "30s" => depth_poll(Duration) as Duration {
+        row: "how often the [depth](metrics.md#depth) of the queue and of its dead-letter queues is read while metrics are served, {bounds}: a request for each, and none at 0s",
+        bounds: "0s or 5s to 1h",
     }
 
     /// The most messages that are received: `200/s`, `50/m` or `10/h`.
-    rate: Option<String> => rate(String) {
+    rate: Option<String> => rate(String) as Option<Rate> {
         at_once: Some(AtOnce::Rate),
         row: "the most messages that are received in a second (`200/s`), minute (`/m`) or hour (`/h`), by each host",
         shown: "no limit",
     }
 
     /// Maintenance windows, in which the queue is not polled.
-    pause: Option<Windows> {
+    pause: Option<Windows> as Vec<maintenance::Window> {
         at_once: Some(AtOnce::Pause),
         row: "maintenance windows, in which the queue is not polled, [below](#maintenance-windows)",
         shown: "none",
@@ -145,48 +150,52 @@ table! {
     }
 
     /// Limits for the messages of each key.
-    limit_each: Option<LimitEach> {
+    limit_each: Option<LimitEach> as Option<EachOptions> {
         row: "limits for the messages of each key, such as each tenant, [below](#limits-for-each-key)",
         shown: "none",
     }
 
     /// The bytes of messages in flight at which no more are received.
-    max_bytes_in_flight: Option<Bytes> = "256MiB" => max_bytes_in_flight(Bytes) {
-        row: "their bodies and attributes together",
+    max_bytes_in_flight: Option<Bytes> = "256MiB" => max_bytes_in_flight(Bytes) as usize {
+        row: "their bodies and attributes together; {bounds}",
+        bounds: "at least 1MiB, the size of the largest message",
     }
 
     /// How failed messages are held until their next attempt.
-    hold: Option<HoldMode> = "auto" => hold(HoldMode) {
+    hold: Option<HoldMode> = "auto" => hold(HoldMode) as HoldMode {
         row: "how failed messages wait: `visibility`, `resend` or `auto` ([How messages wait](holding.md))",
         shown: "`auto`",
         flag: Some(Flag::new("hold", "visibility|resend|auto", "How failed messages wait for their next attempt: invisible in their queue, sent to it again, or whichever is possible")),
     }
 
     /// A file with the secret keys by which the hosts of a fleet know the envelopes of messages that were sent again, one in each line (`host/docs/holding.md`). Without it, each host knows those that it made itself since its start.
-    envelope_key_file: Option<PathBuf> => envelope_key_file(Path) {
+    envelope_key_file: Option<PathBuf> => envelope_key_file(Path) as Option<PathBuf> {
         row: "file with the keys by which all hosts of the queue know [messages that were sent again](holding.md#who-wrote-an-envelope), one in each line",
         shown: "each host knows its own since its start",
         flag: Some(Flag::new("envelope-key-file", "FILE", "A file with the secret keys by which the hosts of a fleet know the envelopes of messages that were sent again, one in each line: the first one signs (host/docs/holding.md)")),
     }
 
     /// How long a received message stays invisible; a heartbeat renews it. The default is the queue's.
-    visibility_timeout: Option<Span> => visibility_timeout(Duration) {
-        row: "how long a received message stays invisible, 1s to 12h",
+    visibility_timeout: Option<Span> => visibility_timeout(Duration) as Option<VisibilityTimeout> {
+        row: "how long a received message stays invisible, {bounds}",
         shown: "the queue's own",
+        bounds: "1s to 12h",
     }
 
     /// The longest duration of one attempt.
-    attempt_timeout: Option<Span> = "15m" => attempt_timeout(Duration) {
-        row: "the longest attempt, 1s to 12h",
+    attempt_timeout: Option<Span> = "15m" => attempt_timeout(Duration) as Duration {
+        row: "the longest attempt, {bounds}",
+        bounds: "1s to 12h, for which SQS keeps a message invisible",
     }
 
     /// How long a request to SQS waits for others to be batched with it.
-    linger: Option<Span> = "100ms" => linger(Duration) {
-        row: "how long a request waits to be batched at most; 5s or less",
+    linger: Option<Span> = "100ms" => linger(Duration) as Duration {
+        row: "how long a request waits to be batched, {bounds}",
+        bounds: "at most 5s: messages stay in flight for that long",
     }
 
     /// How long attempts may go on after the host was stopped.
-    grace: Option<Span> = "25s" => grace(Duration) {
+    grace: Option<Span> = "25s" => grace(Duration) as Duration {
         at_once: Some(AtOnce::Grace),
         row: "time for messages in hand after SIGTERM or SIGINT",
         flag: Some(Flag::new("grace", "DURATION", "How long messages in progress may take to finish after the first SIGTERM or SIGINT").overriding_file()),
