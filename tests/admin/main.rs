@@ -7,10 +7,12 @@
 
 mod access;
 mod actions;
+mod browser;
 mod commands;
 mod documents;
 mod fleet;
 mod hostile;
+mod page;
 mod probes;
 mod schema;
 mod tls;

@@ -69,6 +69,27 @@ impl World {
         world
     }
 
+    /// A host with this configuration.
+    pub(super) async fn of_config(folder: TempDir, config: &str) -> Self {
+        let path = folder.path().join("backstop.toml");
+        std::fs::write(&path, config).unwrap();
+        let arguments = ["run", "--json", "--config", path.to_str().unwrap()];
+        let running = Running::start_command(command(&arguments)).await;
+        let url = running.admin();
+        let address = url.trim_start_matches("http://").to_owned();
+        let world = Self {
+            folder,
+            running,
+            url,
+            address,
+        };
+        eventually("the host is ready", || async {
+            world.get("/readyz").await.0 == 200
+        })
+        .await;
+        world
+    }
+
     pub(super) fn at(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

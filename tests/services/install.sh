@@ -44,4 +44,10 @@ debian() {
 debian registry docker-registry docker-registry "distribution 2.8 or later"
 debian prometheus promtool prometheus "Prometheus 2.42 or later"
 debian prometheus prometheus prometheus "Prometheus 2.42 or later"
+# A browser needs many libraries, so it is installed and not unpacked.
+if ! command -v chromium >/dev/null; then
+    [ "$(id -u)" = 0 ] || { echo "the tests need chromium: install it" >&2; exit 1; }
+    install_browser() { DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends chromium >/dev/null; }
+    install_browser 2>/dev/null || { apt-get -qq update; install_browser; }
+fi
 echo "$stamp" > "$target/stamp"

@@ -42,6 +42,7 @@ impl FilterArgs {
             attempt: self.attempt.clone(),
             id: self.id.clone(),
             due_after: self.due_after,
+            failed_until: None,
         }
     }
 

@@ -11,8 +11,9 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
 
-use super::guard::Guard;
+use super::guard::{Guard, Role};
 use super::interface::Interface;
+use super::page::Page;
 use super::router;
 use super::token::{TOKEN_VARIABLE, Token, TokenError};
 use crate::config::AdminConfig;
@@ -68,9 +69,10 @@ impl Address {
         }
     }
 
-    /// Listens and answers.
+    /// Listens and answers. The page shows the hosts at the URLs of the fleet, too.
     pub(crate) async fn start(
         config: &AdminConfig,
+        fleet: &[String],
         interface: &Arc<Interface>,
     ) -> Result<Self, AdminError> {
         let address = config.address;
@@ -83,9 +85,16 @@ impl Address {
         if let (Some(token), Some(path)) = (&token, &config.token_file) {
             tasks.spawn(refresh(Arc::clone(token), path.clone()));
         }
+        let mut tokens: Vec<_> = token.iter().map(|it| (Role::Act, Arc::clone(it))).collect();
+        if let Some(path) = &config.view_token_file {
+            let view = Arc::new(ArcSwap::from_pointee(Token::read(path)?));
+            tasks.spawn(refresh(Arc::clone(&view), path.clone()));
+            tokens.push((Role::View, view));
+        }
         tracing::info!("serving the admin interface at http://{address}");
-        let guard = Guard::new(token, config.hosts.clone());
-        let app = router::app(Arc::clone(interface), Some(guard));
+        let guard = Arc::new(Guard::new(tokens, config.hosts.clone()));
+        let page = Page::new(interface, Arc::clone(&guard), fleet.to_vec(), token);
+        let app = router::app(Arc::clone(interface), guard, page);
         tasks.spawn(http_server::serve(listener, app));
         Ok(Self { _tasks: tasks })
     }

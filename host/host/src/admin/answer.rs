@@ -46,6 +46,14 @@ impl Answer {
         Self::of(StatusCode::OK, Content::Text(content_type, text))
     }
 
+    /// The JSON of an answer; `null` of one that is none.
+    pub(super) fn into_json(self) -> Value {
+        match self.content {
+            Content::Json(value) => value,
+            Content::Text(..) => Value::Null,
+        }
+    }
+
     /// Says in a few words what an action did, for the log.
     pub(crate) fn with_result(mut self, result: impl Into<String>) -> Self {
         self.result = result.into();
@@ -67,23 +75,22 @@ impl Answer {
 pub(crate) struct Refused {
     status: StatusCode,
     reason: String,
+    /// What is missing if the client may not send this request at all.
+    access: Option<&'static str>,
     header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Refused {
-    /// What is missing if the client may not send this request at all, as a label of metrics: the `token`, or the right `site`.
-    pub(super) fn access(&self) -> Option<&'static str> {
-        match self.status {
-            StatusCode::UNAUTHORIZED => Some("token"),
-            StatusCode::FORBIDDEN => Some("site"),
-            _ => None,
-        }
+    /// What is missing if the client may not send this request at all, as a label of metrics: the `token`, the right `site`, or the `role`.
+    pub(super) const fn access(&self) -> Option<&'static str> {
+        self.access
     }
 
     fn new(status: StatusCode, reason: impl Into<String>) -> Self {
         Self {
             status,
             reason: reason.into(),
+            access: None,
             header: None,
         }
     }
@@ -97,12 +104,23 @@ impl Refused {
     pub(super) fn unauthorized(reason: impl Into<String>) -> Self {
         let mut refused = Self::new(StatusCode::UNAUTHORIZED, reason);
         refused.header = Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
+        refused.access = Some("token");
         refused
     }
 
     /// 403: the request may be of another site.
     pub(super) fn forbidden(reason: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, reason)
+        let mut refused = Self::new(StatusCode::FORBIDDEN, reason);
+        refused.access = Some("site");
+        refused
+    }
+
+    /// 403: the token is for looking only.
+    pub(super) fn not_allowed() -> Self {
+        let reason = "this token is for looking only: expected that of `admin-token-file`";
+        let mut refused = Self::new(StatusCode::FORBIDDEN, reason);
+        refused.access = Some("role");
+        refused
     }
 
     /// 404: the path, or what the request names, does not exist.

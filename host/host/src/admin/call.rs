@@ -5,6 +5,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Incoming};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::timeout;
 use url::form_urlencoded;
 
@@ -29,6 +30,30 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// A request of the page to a route.
+    pub(super) fn of_page(
+        caller: Caller,
+        query: Vec<(String, String)>,
+        body: Option<&Value>,
+    ) -> Self {
+        Self {
+            caller,
+            variable: String::new(),
+            query,
+            body: body.map_or_else(Bytes::new, |body| body.to_string().into()),
+        }
+    }
+
+    /// A request to the page with this body.
+    pub(super) fn of_body(caller: Caller, body: Bytes) -> Self {
+        Self {
+            caller,
+            variable: String::new(),
+            query: Vec::new(),
+            body,
+        }
+    }
+
     /// The names and values of a query.
     pub(super) fn parse_query(query: &str) -> Vec<(String, String)> {
         form_urlencoded::parse(query.as_bytes())

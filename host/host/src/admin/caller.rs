@@ -22,6 +22,21 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Somebody with this name, who looks at the page.
+    pub(super) fn named(self, name: &str) -> Self {
+        let mut name = name.to_owned();
+        cut(&mut name, NAME_BYTES);
+        Self {
+            claimed: Some(name).filter(|name| !name.is_empty()),
+            ..self
+        }
+    }
+
+    /// What other hosts are to log: the name, or where the request came from.
+    pub(super) fn for_others(&self) -> String {
+        self.claimed.clone().unwrap_or_else(|| self.to_string())
+    }
+
     /// The sender of a request with these headers.
     pub(super) fn of(peer: Peer, headers: &HeaderMap) -> Self {
         let claimed = headers.get(USER).map(|name| {

@@ -276,10 +276,20 @@ impl Host {
         path: &[&str],
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
+        self.post_by(path, body, &user().unwrap_or_default()).await
+    }
+
+    /// The same for somebody with this name.
+    pub(crate) async fn post_by<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+        user: &str,
+    ) -> Result<T, ClientError> {
         let request = self.client.post(self.at_path(path)).json(body);
         let request = request.timeout(ACTION_TIMEOUT);
-        let user = user().and_then(|user| HeaderValue::from_str(&user).ok());
-        self.send(match user {
+        let user = HeaderValue::from_str(user).ok();
+        self.send(match user.filter(|user| !user.is_empty()) {
             Some(user) => request.header(USER, user),
             None => request,
         })

@@ -11,7 +11,7 @@ use backstop_core::lock::lock;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Uri};
-use hyper::{HeaderMap, Version};
+use hyper::{HeaderMap, Method, Version};
 use tokio::time::Instant;
 
 use super::answer::Refused;
@@ -22,11 +22,44 @@ use crate::telemetry;
 /// How a browser says where a request comes from.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// How it says that it opens a page, and what for.
+const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const DESTINATION: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// What somebody may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    /// Look.
+    View,
+    /// Look, and change something.
+    Act,
+}
+
+impl Role {
+    /// Its name.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::View => "view",
+            Self::Act => "act",
+        }
+    }
+
+    /// The role with this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [Self::View, Self::Act]
+            .into_iter()
+            .find(|it| it.name() == name)
+    }
+}
+
+/// The tokens and what each is good for. They are replaced when their files change.
+pub(super) type Tokens = Vec<(Role, Arc<ArcSwap<Token>>)>;
+
 /// What requests are checked against.
 #[derive(Debug)]
 pub(super) struct Guard {
-    /// The token, if one is required. It is replaced when its file changes.
-    token: Option<Arc<ArcSwap<Token>>>,
+    /// The tokens, of which one is required. Without any, nothing is.
+    tokens: Tokens,
     /// The names by which the interface is reached, besides `localhost` and addresses; in lower case.
     hosts: Vec<String>,
     /// The refusals since the last one that was logged, and when that was.
@@ -37,10 +70,10 @@ pub(super) struct Guard {
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Guard {
-    /// Requires this token, if there is one, and accepts these names.
-    pub(super) fn new(token: Option<Arc<ArcSwap<Token>>>, hosts: Vec<String>) -> Self {
+    /// Requires one of these tokens, if there are any, and accepts these names.
+    pub(super) fn new(tokens: Tokens, hosts: Vec<String>) -> Self {
         Self {
-            token,
+            tokens,
             hosts,
             unlogged: Mutex::default(),
         }
@@ -48,12 +81,35 @@ impl Guard {
 
     /// Refuses requests that another site's page may have sent, and those for another host.
     pub(super) fn site(&self, request: &Parts) -> Result<(), Refused> {
+        let host = self.host(request)?;
+        self.sender(&request.headers, host.as_ref())
+    }
+
+    /// The same for the page, which a link of another site may open, such as that of an alert: no other site can read it.
+    pub(super) fn page(&self, request: &Parts) -> Result<(), Refused> {
+        let host = self.host(request)?;
+        let is = |name: HeaderName, value: &str| {
+            let mut values = request.headers.get_all(name).iter();
+            values.next().is_some_and(|it| it == value)
+        };
+        let is_opened = request.method == Method::GET
+            && is(MODE, "navigate")
+            && is(DESTINATION, "document")
+            && !request.headers.contains_key(ORIGIN);
+        if is_opened {
+            return Ok(());
+        }
+        self.sender(&request.headers, host.as_ref())
+    }
+
+    /// The host that a request is for, if it says so. Refuses those for another one.
+    fn host(&self, request: &Parts) -> Result<Option<Authority>, Refused> {
         let headers = &request.headers;
         let host = match only(headers, HOST)? {
             Some(host) => host,
             // Some health checks of load balancers send none. Every browser does.
             None if request.version <= Version::HTTP_10 && request.uri.authority().is_none() => {
-                return self.sender(headers, None);
+                return Ok(None);
             }
             None => return Err(Refused::invalid("expected a `Host` header")),
         };
@@ -63,7 +119,7 @@ impl Guard {
         if !target || !self.is_own(&host) {
             return Err(self.wrong_host());
         }
-        self.sender(headers, Some(&host))
+        Ok(Some(host))
     }
 
     /// Refuses requests that say themselves that they come from another site than this host.
@@ -92,21 +148,38 @@ impl Guard {
         }
     }
 
-    /// Refuses requests without the token.
-    pub(super) fn token(&self, headers: &HeaderMap) -> Result<(), Refused> {
-        let Some(token) = &self.token else {
-            return Ok(());
-        };
+    /// The tokens as they are now.
+    pub(super) fn tokens(&self) -> Vec<(Role, Token)> {
+        let tokens = self.tokens.iter();
+        tokens
+            .map(|(role, token)| (*role, token.load().as_ref().clone()))
+            .collect()
+    }
+
+    /// What the given token is good for.
+    pub(super) fn role_of(&self, given: &[u8]) -> Option<Role> {
+        // Each is compared, so that the time says nothing about which one it was.
+        let matching = self
+            .tokens
+            .iter()
+            .map(|(role, token)| (role, token.load().matches(given)));
+        let matching: Vec<_> = matching.collect();
+        let good = matching.into_iter().filter(|(_, is_it)| *is_it);
+        good.map(|(role, _)| *role).max()
+    }
+
+    /// What a request may do by its token. Refuses requests without one.
+    pub(super) fn token(&self, headers: &HeaderMap) -> Result<Role, Refused> {
+        if self.tokens.is_empty() {
+            return Ok(Role::Act);
+        }
         let expected = "expected the header `Authorization: Bearer TOKEN`";
         let given = only(headers, AUTHORIZATION)?.map(HeaderValue::as_bytes);
         let given = given.and_then(|given| given.split_at_checked("Bearer ".len()));
         match given {
             Some((scheme, given)) if scheme.eq_ignore_ascii_case(b"Bearer ") => {
-                if token.load().matches(given) {
-                    Ok(())
-                } else {
-                    Err(Refused::unauthorized("this is not the token of this host"))
-                }
+                let role = self.role_of(given);
+                role.ok_or_else(|| Refused::unauthorized("this is not the token of this host"))
             }
             Some(_) | None => Err(Refused::unauthorized(expected)),
         }

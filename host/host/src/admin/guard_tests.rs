@@ -3,7 +3,7 @@ use hyper::Request;
 use super::*;
 
 fn guard() -> Guard {
-    Guard::new(None, vec!["backstop.internal".to_owned()])
+    Guard::new(Vec::new(), vec!["backstop.internal".to_owned()])
 }
 
 /// A request with these headers.
@@ -145,7 +145,10 @@ fn only_the_token_is_accepted() {
     let path = folder.path().join("token");
     std::fs::write(&path, TOKEN).unwrap();
     let token = Token::read(&path).unwrap();
-    let guard = Guard::new(Some(Arc::new(ArcSwap::from_pointee(token))), Vec::new());
+    let guard = Guard::new(
+        vec![(Role::Act, Arc::new(ArcSwap::from_pointee(token)))],
+        Vec::new(),
+    );
     let given = |values: &[&str]| {
         let headers: Vec<_> = values
             .iter()
@@ -154,8 +157,8 @@ fn only_the_token_is_accepted() {
         guard.token(&request("/", &headers).headers)
     };
     let bearer = format!("Bearer {TOKEN}");
-    assert_eq!(given(&[&bearer]), Ok(()));
-    assert_eq!(given(&[&format!("bearer {TOKEN}")]), Ok(()));
+    assert_eq!(given(&[&bearer]), Ok(Role::Act));
+    assert_eq!(given(&[&format!("bearer {TOKEN}")]), Ok(Role::Act));
     let long = format!("Bearer {}", TOKEN.repeat(400));
     for values in [
         [].as_slice(),
@@ -174,6 +177,6 @@ fn only_the_token_is_accepted() {
         let refused = given(values).unwrap_err();
         assert!(!refused.to_string().contains(TOKEN), "{refused}");
     }
-    let open = Guard::new(None, Vec::new());
-    assert_eq!(open.token(&HeaderMap::new()), Ok(()));
+    let open = Guard::new(Vec::new(), Vec::new());
+    assert_eq!(open.token(&HeaderMap::new()), Ok(Role::Act));
 }

@@ -7,12 +7,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::consumer::{Breaker, Controls, Down, Polling, Serving};
+use crate::consumer::{Breaker, Controls, Down, Polling, Serving, Stats};
 use crate::exporter::Page;
 use crate::policy::LivePolicy;
 use crate::waiting::Waiting;
 
 use super::answer::Refused;
+use super::audit::Audit;
+use super::history::History;
 
 /// The admin interface of one host. Until its queues are ready, it answers only whether the host lives.
 #[derive(Debug)]
@@ -20,6 +22,10 @@ pub struct Interface {
     ready: OnceLock<Ready>,
     stop: OnceLock<CancellationToken>,
     actions: Arc<Semaphore>,
+    /// Tells it from the interfaces of all other hosts.
+    pub(super) id: String,
+    pub(super) audit: Audit,
+    history: History,
 }
 
 /// How long a host goes on that was told to stop.
@@ -42,6 +48,7 @@ pub struct AdminQueue {
     pub(crate) polling: Arc<Polling>,
     pub(crate) controls: Option<Arc<Controls>>,
     breaker: Option<Arc<Breaker>>,
+    pub(crate) stats: Option<Arc<Stats>>,
     pub(crate) waiting: Option<Arc<Waiting>>,
 }
 
@@ -54,13 +61,18 @@ impl AdminQueue {
             polling: Arc::default(),
             controls: None,
             breaker: None,
+            stats: None,
             waiting: None,
         }
     }
 
-    /// With how it is polled.
-    pub(crate) fn polled(self, polling: Arc<Polling>) -> Self {
-        Self { polling, ..self }
+    /// With what the host has done with its messages, and how it is polled.
+    pub(crate) fn counted(self, stats: Arc<Stats>) -> Self {
+        Self {
+            polling: Arc::clone(stats.polling()),
+            stats: Some(stats),
+            ..self
+        }
     }
 
     /// With what an operator may change about it, and what it does not attempt for now.
@@ -111,6 +123,9 @@ impl Default for Interface {
             ready: OnceLock::new(),
             stop: OnceLock::new(),
             actions: Arc::new(Semaphore::new(ACTIONS)),
+            id: format!("{:016x}", rand::random::<u64>()),
+            audit: Audit::default(),
+            history: History::default(),
         }
     }
 }
@@ -126,6 +141,11 @@ impl Interface {
     /// The queues are checked, and about to be polled.
     pub(crate) fn ready(&self, queues: Vec<AdminQueue>, metrics: Option<Arc<Page>>) {
         let _ = self.ready.set(Ready { queues, metrics });
+    }
+
+    /// What the queues did.
+    pub(crate) fn history(&self) -> &History {
+        &self.history
     }
 
     /// The host stops when this token is cancelled.

@@ -4,24 +4,30 @@
 
 mod address;
 mod answer;
+mod audit;
 mod call;
 mod caller;
 mod client;
 mod guard;
+mod history;
 mod interface;
+mod page;
 mod route;
 mod router;
 mod routes;
+mod run;
 mod socket;
 mod token;
 
 pub(crate) use address::Address;
 pub use address::AdminError;
 pub use client::{ClientError, Host};
+pub(crate) use history::{Reading, Swap};
 pub use interface::{AdminQueue, Interface};
 pub use route::Route;
 pub use routes::{
-    HostAnswer, HostMessages, HostStatus, HostWaiting, QueueReach, QueueStatus, ROUTES, Resumed,
+    HostAnswer, HostAudit, HostHistory, HostMessages, HostStatus, HostWaiting, QueueReach,
+    QueueStatus, ROUTES, Resumed,
 };
 pub use socket::ControlSocket;
 pub use token::{Token, TokenError};

@@ -2,28 +2,42 @@
 
 use std::sync::Arc;
 
-use backstop_core::text::{cut, one_line};
+use backstop_core::text::one_line;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request};
 
-use super::answer::{self, Answer, Refused};
+use super::answer::{self, Refused};
 use super::call::{self, Call};
 use super::caller::Caller;
-use super::guard::Guard;
+use super::guard::{Guard, Role};
 use super::interface::Interface;
+use super::page::Page;
 use super::route::{Route, Verb};
 use super::routes::ROUTES;
+use super::run::act;
 use crate::http_server::{App, FullResponse, Peer};
 
-/// The most bytes of an action's body that are logged.
-const LOGGED_BYTES: usize = 1_000;
+/// Answers the requests of this machine's commands: there is no guard, and no page.
+pub(super) fn local(interface: Arc<Interface>) -> App {
+    Arc::new(move |request, peer| Box::pin(handle(Arc::clone(&interface), None, request, peer)))
+}
 
-/// Answers the requests to an interface that the guard, if there is one, lets pass.
-pub(super) fn app(interface: Arc<Interface>, guard: Option<Guard>) -> App {
-    let guard = guard.map(Arc::new);
+/// Answers the requests that the guard lets pass, and those to the page.
+pub(super) fn app(interface: Arc<Interface>, guard: Arc<Guard>, page: Page) -> App {
+    let page = Arc::new(page);
     Arc::new(move |request, peer| {
-        let (interface, guard) = (Arc::clone(&interface), guard.clone());
-        Box::pin(handle(interface, guard, request, peer))
+        let (interface, guard, page) = (
+            Arc::clone(&interface),
+            Arc::clone(&guard),
+            Arc::clone(&page),
+        );
+        Box::pin(async move {
+            if !Page::has(request.uri().path()) {
+                return handle(interface, Some(guard), request, peer).await;
+            }
+            let (parts, body) = request.into_parts();
+            page.answer(&parts, body, peer).await
+        })
     })
 }
 
@@ -73,7 +87,7 @@ async fn handle(
     answer::response(answered)
 }
 
-/// The route of a method and path, if the token is right or not needed.
+/// The route of a method and path, if the token is right or not needed, and good for it.
 fn find(
     method: &Method,
     path: &str,
@@ -86,63 +100,20 @@ fn find(
             .filter_map(|route| route.variable(path).map(|variable| (route, variable)))
     };
     let is_open = at_path().any(|(route, _)| route.verb == Verb::Probe);
-    if let Some(guard) = guard
-        && !is_open
-    {
-        guard.token(headers)?;
-    }
+    let role = match guard {
+        Some(guard) if !is_open => guard.token(headers)?,
+        Some(_) | None => Role::Act,
+    };
     let Some((first, _)) = at_path().next() else {
         return Err(Refused::not_found(format!(
             "there is no path {}: host/docs/admin.md lists them",
             one_line(path)
         )));
     };
-    at_path()
-        .find(|(route, _)| route.verb.accepts(method))
-        .ok_or_else(|| Refused::method(first.verb.allowed()))
-}
-
-/// Runs an action, and logs who asked for what, and its result. It runs to its end even if the client leaves.
-async fn act(
-    route: &'static Route,
-    interface: Arc<Interface>,
-    call: Call,
-) -> Result<Answer, Refused> {
-    let action = route.path;
-    let by = call.caller.to_string();
-    let mut request = String::from_utf8_lossy(&call.body).into_owned();
-    cut(&mut request, LOGGED_BYTES);
-    let request = one_line(&request);
-    let running = tokio::spawn(async move {
-        let answered = match interface.action() {
-            Ok(_permit) => match call.expect_only(&[]) {
-                Ok(()) => (route.run)(interface, call).await,
-                Err(refused) => Err(refused),
-            },
-            Err(busy) => Err(busy),
-        };
-        match &answered {
-            Ok(Answer { result, .. }) => {
-                tracing::info!(
-                    action,
-                    by,
-                    request,
-                    result,
-                    "an operator's request was carried out"
-                );
-            }
-            Err(refused) => {
-                tracing::warn!(
-                    action,
-                    by,
-                    request,
-                    "an operator's request was refused: {refused}"
-                );
-            }
-        }
-        answered
-    });
-    running
-        .await
-        .unwrap_or_else(|error| Err(Refused::internal(error)))
+    let found = at_path().find(|(route, _)| route.verb.accepts(method));
+    let found = found.ok_or_else(|| Refused::method(first.verb.allowed()))?;
+    if found.0.verb == Verb::Action && role < Role::Act {
+        return Err(Refused::not_allowed());
+    }
+    Ok(found)
 }

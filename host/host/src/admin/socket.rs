@@ -36,7 +36,7 @@ impl ControlSocket {
         let mut server = JoinSet::new();
         server.spawn(http_server::serve(
             listener,
-            router::app(Arc::clone(interface), None),
+            router::local(Arc::clone(interface)),
         ));
         Ok(Self {
             path,

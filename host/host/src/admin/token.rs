@@ -44,6 +44,11 @@ pub enum TokenError {
 }
 
 impl Token {
+    /// One that nobody knows.
+    pub(super) fn random() -> Self {
+        Self(hex::encode(rand::random::<[u8; 32]>()))
+    }
+
     /// The token in a file: its only line. The file must be a regular one.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let text = regular_file::read_text(path, FILE_BYTES);

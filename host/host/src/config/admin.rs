@@ -12,6 +12,8 @@ pub struct AdminConfig {
     pub address: SocketAddr,
     /// The file with the token. Without one, the token of the environment is used, if there is one.
     pub token_file: Option<PathBuf>,
+    /// The file with the token of those who only look.
+    pub view_token_file: Option<PathBuf>,
     /// The names by which the interface is reached, besides `localhost` and addresses.
     pub hosts: Vec<String>,
 }
@@ -19,7 +21,7 @@ pub struct AdminConfig {
 /// Checks and converts the values of the interface.
 pub(super) fn convert(
     address: Option<&str>,
-    token_file: Option<PathBuf>,
+    [token_file, view_token_file]: [Option<PathBuf>; 2],
     hosts: Option<Vec<String>>,
     folder: &Path,
     places: &Places,
@@ -27,6 +29,7 @@ pub(super) fn convert(
     let Some(address) = address else {
         let alone = [
             ("admin-token-file", token_file.is_some()),
+            ("admin-view-token-file", view_token_file.is_some()),
             ("admin-hosts", hosts.is_some()),
         ];
         return match alone.iter().find(|(_, is_set)| *is_set) {
@@ -37,6 +40,12 @@ pub(super) fn convert(
             None => Ok(None),
         };
     };
+    if view_token_file.is_some() && token_file.is_none() {
+        return Err(value(
+            places.of("admin-view-token-file"),
+            "expected `admin-token-file` too, with the token of those who act: without one, everybody would have to be allowed to",
+        ));
+    }
     let hosts = hosts.unwrap_or_default();
     if let Some(invalid) = hosts.iter().find(|name| !is_host_name(name)) {
         return Err(value(
@@ -49,6 +58,7 @@ pub(super) fn convert(
     Ok(Some(AdminConfig {
         address: listen_address(&places.of("admin"), address, 9465)?,
         token_file: token_file.map(|path| folder.join(path)),
+        view_token_file: view_token_file.map(|path| folder.join(path)),
         hosts,
     }))
 }

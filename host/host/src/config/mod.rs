@@ -338,7 +338,7 @@ impl raw::Config {
                 .transpose()?,
             admin: admin::convert(
                 self.admin.as_deref(),
-                self.admin_token_file,
+                [self.admin_token_file, self.admin_view_token_file],
                 self.admin_hosts,
                 folder,
                 places,

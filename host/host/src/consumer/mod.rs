@@ -9,6 +9,7 @@ mod breaker;
 mod budget;
 mod controls;
 mod copies;
+mod depths;
 mod due;
 mod gate;
 mod heartbeat;

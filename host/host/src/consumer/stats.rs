@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::behind::Behind;
+use super::depths::Depths;
 use super::measures::{CountedLetter, Measures};
 use super::polling::Polling;
 use crate::queue::{Count, Requests};
@@ -27,6 +28,8 @@ macro_rules! counts {
             pub(crate) letters: telemetry::DeadLetters,
             pub(super) measures: Measures,
             pub(super) behind: Behind,
+            /// The depths that were read last.
+            pub(crate) depths: Depths,
             polling: Arc<Polling>,
         }
 
@@ -62,6 +65,7 @@ macro_rules! counts {
                     $($count: $count(&queue),)*
                     measures: Measures::of(&queue),
                     behind: Behind::default(),
+                    depths: Depths::default(),
                     letters,
                     requests: Arc::new(requests(&queue)),
                     shadow,

@@ -7,7 +7,7 @@ use metrics::Gauge;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::consumer::Consumer;
+use crate::consumer::{Consumer, Stats};
 use crate::queue::{Description, Queue, short_name};
 use crate::telemetry;
 
@@ -16,20 +16,26 @@ pub(super) fn follow(consumers: &[(String, Consumer)]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for (name, consumer) in consumers {
         let metrics = telemetry::Queue::named(name);
-        let own = Own::of(&metrics);
+        let (stats, own) = (consumer.stats(), Own::of(&metrics));
         let (queue, description) = consumer.queue();
-        own.set(description);
+        own.set(description, &stats);
         let dead_letters = consumer.dead_letter_queues().map(|(queue, description)| {
             let name = short_name(&description.arn).to_owned();
-            let gauge = metrics.dead_letter_depth(name);
-            set_all(&gauge, description);
-            (Arc::clone(queue), gauge)
+            let dead = DeadLetters {
+                queue: Arc::clone(queue),
+                gauge: metrics.dead_letter_depth(name.clone()),
+                name,
+            };
+            dead.set(description, &stats);
+            dead
         });
+        let dead_letters = dead_letters.collect();
         let depths = Depths {
             name: name.clone(),
             queue: Arc::clone(queue),
             own,
-            dead_letters: dead_letters.collect(),
+            dead_letters,
+            stats,
         };
         if let Some(pace) = consumer.depth_poll() {
             tasks.spawn(depths.follow(pace));
@@ -43,7 +49,8 @@ struct Depths {
     name: String,
     queue: Arc<dyn Queue>,
     own: Own,
-    dead_letters: Vec<(Arc<dyn Queue>, Gauge)>,
+    dead_letters: Vec<DeadLetters>,
+    stats: Arc<Stats>,
 }
 
 impl Depths {
@@ -55,11 +62,11 @@ impl Depths {
         loop {
             ticks.tick().await;
             if let Some(description) = self.read(&self.queue).await {
-                self.own.set(&description);
+                self.own.set(&description, &self.stats);
             }
-            for (queue, gauge) in &self.dead_letters {
-                if let Some(description) = self.read(queue).await {
-                    set_all(gauge, &description);
+            for dead in &self.dead_letters {
+                if let Some(description) = self.read(&dead.queue).await {
+                    dead.set(&description, &self.stats);
                 }
             }
         }
@@ -92,7 +99,10 @@ impl Own {
         }
     }
 
-    fn set(&self, description: &Description) {
+    fn set(&self, description: &Description, stats: &Stats) {
+        if let Some(visible) = description.visible {
+            stats.depths.set_visible(wide(visible));
+        }
         let Description {
             visible,
             in_flight,
@@ -111,18 +121,32 @@ impl Own {
     }
 }
 
-/// Sets the gauge of a dead-letter queue to all that is in it.
-fn set_all(gauge: &Gauge, description: &Description) {
-    let Description {
-        visible,
-        in_flight,
-        delayed,
-        ..
-    } = description;
-    if visible.is_some() {
-        let all = [visible, in_flight, delayed].into_iter().flatten();
-        gauge.set(count(all.sum()));
+/// A dead-letter queue.
+struct DeadLetters {
+    queue: Arc<dyn Queue>,
+    name: String,
+    gauge: Gauge,
+}
+
+impl DeadLetters {
+    /// Sets the gauge to all that is in it.
+    fn set(&self, description: &Description, stats: &Stats) {
+        let Description {
+            visible,
+            in_flight,
+            delayed,
+            ..
+        } = description;
+        if visible.is_some() {
+            let all = [visible, in_flight, delayed].into_iter().flatten().sum();
+            self.gauge.set(count(all));
+            stats.depths.set_dead_letters(&self.name, wide(all));
+        }
     }
+}
+
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a number of messages")]

@@ -3,6 +3,7 @@
 mod depth;
 pub(crate) mod descriptors;
 mod gauges;
+mod history;
 mod queue_gauges;
 mod reload;
 mod served;
@@ -45,6 +46,7 @@ pub struct Service {
     _shadow_watchers: Vec<Watcher>,
     _depths: Option<JoinSet<()>>,
     _metrics: Option<JoinSet<()>>,
+    _history: Option<JoinSet<()>>,
 }
 
 /// Why a service does not start.
@@ -110,7 +112,7 @@ impl Service {
         // From here on, probes learn that the host lives and is not ready.
         let interface = Arc::<Interface>::default();
         let admin = match &config.admin {
-            Some(admin) => Some(admin::Address::start(admin, &interface).await?),
+            Some(admin) => Some(admin::Address::start(admin, &config.fleet, &interface).await?),
             None => None,
         };
         if let Err(too_few) = descriptors::check(&config.queues) {
@@ -159,6 +161,7 @@ impl Service {
             recorder: assembly.recorder().cloned(),
             _watcher: watch(&consumers)?,
             _control: control(&assembly, &interface),
+            _history: admin.as_ref().map(|_| history::follow(&interface)),
             interface,
             _admin: admin,
             _shadow_watchers: consumers.iter().filter_map(watch_shadow).collect(),
@@ -369,7 +372,7 @@ fn watch_shadow((queue, consumer): &(String, Consumer)) -> Option<Watcher> {
 fn admin_queue((name, consumer): &(String, Consumer)) -> AdminQueue {
     let policy = Arc::clone(consumer.decider().policy());
     AdminQueue::new(name, policy)
-        .polled(Arc::clone(consumer.stats().polling()))
+        .counted(consumer.stats())
         .controlled(consumer.controls(), consumer.breaker())
         .remembering(consumer.waiting())
 }

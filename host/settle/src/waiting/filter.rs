@@ -45,6 +45,9 @@ pub struct Filter {
     /// Messages that are due after this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_after: Option<Timestamp>,
+    /// Messages that had failed by this time: those that a preview has counted, and none that came later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_until: Option<Timestamp>,
 }
 
 /// What a filter can go by.
@@ -54,6 +57,7 @@ pub(super) struct Seen<'a> {
     pub(super) class: &'a str,
     pub(super) attempt: u32,
     pub(super) due: Timestamp,
+    pub(super) failed: Timestamp,
 }
 
 /// A list that is given has something in it.
@@ -113,6 +117,7 @@ pub(super) struct Matcher {
     ids: HashSet<String>,
     attempts: HashSet<u32>,
     due_after: Option<Timestamp>,
+    failed_until: Option<Timestamp>,
 }
 
 impl Matcher {
@@ -123,6 +128,7 @@ impl Matcher {
             ids: filter.id.iter().cloned().collect(),
             attempts: filter.attempt.iter().map(|it| it.get()).collect(),
             due_after: filter.due_after,
+            failed_until: filter.failed_until,
         }
     }
 
@@ -132,6 +138,7 @@ impl Matcher {
             && self.classes.has(seen.class)
             && (self.attempts.is_empty() || self.attempts.contains(&seen.attempt))
             && self.due_after.is_none_or(|after| seen.due > after)
+            && self.failed_until.is_none_or(|until| seen.failed <= until)
     }
 
     /// Whether the message with this id matches.
@@ -161,6 +168,7 @@ mod tests {
         class: "transient",
         attempt: 3,
         due: Timestamp(1_000),
+        failed: Timestamp(500),
     };
 
     fn texts(texts: &[&str]) -> Vec<String> {
@@ -227,6 +235,20 @@ mod tests {
             (
                 Filter {
                     due_after: Some(Timestamp(1_000)),
+                    ..Filter::default()
+                },
+                false,
+            ),
+            (
+                Filter {
+                    failed_until: Some(Timestamp(500)),
+                    ..Filter::default()
+                },
+                true,
+            ),
+            (
+                Filter {
+                    failed_until: Some(Timestamp(499)),
                     ..Filter::default()
                 },
                 false,

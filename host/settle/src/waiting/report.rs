@@ -139,6 +139,13 @@ impl Waiting {
         Timestamp(self.since.load(Ordering::Relaxed))
     }
 
+    /// How many messages wait.
+    pub fn count(&self) -> u64 {
+        let memory = self.memory();
+        let remembered = u64::try_from(memory.iter().count()).unwrap_or(u64::MAX);
+        remembered.saturating_add(memory.not_remembered())
+    }
+
     /// What waits of the messages that match.
     pub async fn report(&self, filter: &Filter) -> QueueReport {
         let reach = self.reach().await;

@@ -56,6 +56,7 @@ impl Rule {
             class: &envelope.class,
             attempt: envelope.attempts,
             due: envelope.due,
+            failed: envelope.failed_at(),
         };
         let matches = envelope.failed_at() < self.at
             && self.matcher.matches(seen)

@@ -70,6 +70,9 @@ pub struct Woken {
     /// When the last message comes whose visibility was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Timestamp>,
+    /// When they were counted. With `failed-until` of this time, a filter matches no message that failed later.
+    #[serde(default)]
+    pub as_of: Timestamp,
     /// Messages that wait and that this host does not remember because there are too many. They are not woken.
     pub not_remembered: u64,
     /// How many of the invisible messages the host knows: no wake reaches the others.
@@ -202,6 +205,7 @@ impl Waiting {
         let mut memory = self.memory();
         memory.expire(now, usize::MAX);
         let mut woken = Woken {
+            as_of: at,
             not_remembered: memory.not_remembered(),
             ..Woken::default()
         };
@@ -256,6 +260,7 @@ impl Waiting {
             class: cause.class,
             attempt: slot.attempt,
             due: self.timestamp(slot.due, now),
+            failed: self.timestamp(slot.failed, now),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod drain;
 mod health;
+mod history;
 mod metrics;
 mod pause;
 mod reconsider;
@@ -12,6 +13,7 @@ mod wake;
 
 use super::route::{Route, Verb};
 
+pub use history::{HostAudit, HostHistory};
 pub use pause::Resumed;
 pub use status::{HostStatus, QueueStatus};
 pub use waiting::{HostMessages, HostWaiting, QueueReach};
@@ -60,7 +62,13 @@ routes! {
     /// rolls the policies of the named `queues`, or of all without `queues`, back to their previous versions. Nothing is rolled back if the host does not serve one of the queues, or if another queue shares one of the policies and `shared` does not say that it is meant. `from` is the digest that has to be active
     Action "/v1/rollback" ("rollback") -> "status" = rollback::roll_back;
 
-    /// what [waits](waiting.md) in the named queues, or in all. The filters `code`, `class`, `attempt`, `id` (each may be repeated) and `due-after` (milliseconds since 1970) choose among the messages; in a code and a class, `*` stands for any text
+    /// what the host did in each of the last `minutes`, 1 to 1440 (180 without it): for each queue a list for each number, the oldest first, and the versions that became active. It begins with the start of the host
+    Read "/v1/history" ("?minutes=…") -> "history" = history::history;
+
+    /// what operators asked the host for since its start: the last 500 actions, with who asked and what came of it
+    Read "/v1/audit" -> "audit" = history::audit;
+
+    /// what [waits](waiting.md) in the named queues, or in all. The filters `code`, `class`, `attempt`, `id` (each may be repeated) `due-after` and `failed-until` (milliseconds since 1970) choose among the messages; in a code and a class, `*` stands for any text
     Read "/v1/waiting" ("?queue=…") -> "waiting" = waiting::waiting;
 
     /// what the host remembers of one message

@@ -77,7 +77,12 @@ pub(super) async fn roll_back(host: Arc<Interface>, call: Call) -> Result<Answer
     let done = queues.iter().filter(|queue| queue.rolled_back.is_some());
     let result = format!("{} of {} queues rolled back", done.count(), queues.len());
     let process = std::process::id();
-    Ok(Answer::json(&HostStatus { process, queues })?.with_result(result))
+    Ok(Answer::json(&HostStatus {
+        process,
+        host: host.id.clone(),
+        queues,
+    })?
+    .with_result(result))
 }
 
 fn roll_back_all(queues: &[AdminQueue], from: Option<&str>, call: &Call) -> Vec<QueueStatus> {

@@ -16,6 +16,9 @@ use crate::policy::{RolledBack, Status};
 pub struct HostStatus {
     /// Its process id.
     pub process: u32,
+    /// Tells this host from all others: a number of its own since its start. Processes in containers have equal ids.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
     /// The queues.
     pub queues: Vec<QueueStatus>,
 }
@@ -68,6 +71,7 @@ pub(super) async fn status(host: Arc<Interface>, call: Call) -> Result<Answer, R
 pub(super) fn of(host: &Interface) -> Result<HostStatus, Refused> {
     Ok(HostStatus {
         process: std::process::id(),
+        host: host.id.clone(),
         queues: host.queues()?.iter().map(QueueStatus::of).collect(),
     })
 }

@@ -52,7 +52,15 @@ pub struct QueueReach {
 
 /// What waits of the messages that match.
 pub(super) async fn waiting(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
-    call.expect_only(&["queue", "code", "class", "attempt", "id", "due-after"])?;
+    call.expect_only(&[
+        "queue",
+        "code",
+        "class",
+        "attempt",
+        "id",
+        "due-after",
+        "failed-until",
+    ])?;
     let texts = |name: &'static str| call.values(name).map(str::to_owned).collect::<Vec<_>>();
     let filter = Filter {
         code: texts("code"),
@@ -60,6 +68,10 @@ pub(super) async fn waiting(host: Arc<Interface>, call: Call) -> Result<Answer, 
         attempt: numbers(&call, "attempt")?,
         id: texts("id"),
         due_after: numbers(&call, "due-after")?.last().copied().map(Timestamp),
+        failed_until: numbers(&call, "failed-until")?
+            .last()
+            .copied()
+            .map(Timestamp),
     };
     let names = texts("queue");
     for name in &names {

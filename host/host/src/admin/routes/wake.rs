@@ -67,7 +67,7 @@ fn chosen(filter: Option<Filter>, all: bool) -> Result<Filter, &'static str> {
         (Some(filter), false) if !filter.is_empty() => Ok(filter),
         (Some(_), true) => Err("expected `filter` or `\"all\": true`, not both"),
         (Some(_), false) => Err(
-            "an empty `filter` chooses no message: name a `code`, `class`, `attempt`, `id` or `due-after`, or send `\"all\": true` in place of `filter`",
+            "an empty `filter` chooses no message: name a `code`, `class`, `attempt`, `id`, `due-after` or `failed-until`, or send `\"all\": true` in place of `filter`",
         ),
         (None, false) => Err("expected `filter`, or `\"all\": true` for all messages"),
     }

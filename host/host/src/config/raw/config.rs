@@ -55,6 +55,12 @@ table! {
         flag: Some(Flag::new("admin-token-file", "FILE", "The file with the token of the admin interface [default: BACKSTOP_ADMIN_TOKEN]").overriding_file()),
     }
 
+    /// The file with a second token of the admin interface, for those who look at the page and change nothing.
+    admin_view_token_file: Option<PathBuf> => admin_view_token_file(Path) {
+        row: "file with a second token, for those who [look](page.md#who-may-do-what) and change nothing",
+        shown: "none: who has the token may act",
+    }
+
     /// The names by which the admin interface is reached, such as `backstop.internal`, besides `localhost` and addresses. Requests for other names are refused.
     admin_hosts: Option<Texts> => admin_hosts(Texts) {
         row: "names by which the admin interface is reached, besides `localhost` and addresses",
@@ -62,7 +68,7 @@ table! {
         flag: Some(Flag::new("admin-hosts", "NAME", "A name by which the admin interface is reached, such as backstop.internal, besides localhost and addresses; may be repeated").overriding_file().repeated()),
     }
 
-    /// The hosts that commands query if they name this file: URLs of admin interfaces. A host itself has no use for it.
+    /// The hosts that commands query if they name this file, and that the page shows: URLs of admin interfaces.
     fleet: Option<Texts> {
         row: "URLs of the admin interfaces that [commands](admin.md#commands) with `--config` query, such as `dns+http://backstop.internal:9465`",
         shown: "the hosts of this machine",

@@ -1,0 +1,88 @@
+//! One message: what the hosts remember of it while it waits.
+
+use backstop_core::failure::Timestamp;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::layout::page;
+use super::text::{link, shown, time};
+use super::view::View;
+use crate::admin::routes::HostMessages;
+use crate::waiting::MessageReport;
+
+pub(super) async fn view(view: &View<'_>) -> Markup {
+    let id = view.value("id");
+    let (found, missing) = match id {
+        Some(id) => {
+            let path = format!(
+                "/v1/messages/{}",
+                percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC)
+            );
+            let answers = view.fleet.get::<HostMessages>(&view.by, &path, &[]).await;
+            (answers.of, answers.missing)
+        }
+        None => (Vec::new(), Vec::new()),
+    };
+    let known: Vec<_> = found
+        .iter()
+        .filter(|(_, it)| !it.messages.is_empty())
+        .collect();
+    page(
+        view,
+        "/message",
+        &missing,
+        html! {
+            form method="get" .filters role="search" {
+                label { "Message id" input name="id" required size="40" value=[id.map(shown)]; }
+                button { "Find" }
+            }
+            @if let Some(id) = id {
+                p .copy { "For the whole story, with the decision records: " code #why { "backstop why " (quoted(id)) }
+                    " " button type="button" data-copy="why" { "Copy" }
+                }
+                @if known.is_empty() {
+                    p .notice { "No host that answers has made a message with this id wait. It may be in hand or visible, be done or dead, or have failed at a host that has forgotten it: the command above looks into the records." }
+                }
+            }
+            @for (host, answer) in known {
+                @for message in &answer.messages { (report(view, host, message)) }
+            }
+        },
+    )
+}
+
+/// An id as an argument of a shell.
+fn quoted(id: &str) -> String {
+    format!("'{}'", shown(id).replace('\'', "'\\''"))
+}
+
+fn report(view: &View<'_>, host: &str, message: &MessageReport) -> Markup {
+    let at = |time: Timestamp| super::text::time(time, view.now);
+    let today = serde_json::to_value(&message.today).unwrap_or_default();
+    html! {
+        section .card {
+            h2 { (shown(&message.id)) }
+            dl .facts {
+                dt { "Queue" } dd { a href=(link("/waiting", &[("queue", &message.queue)])) { (shown(&message.queue)) } }
+                dt { "Known to" } dd { (shown(host)) }
+                dt { "Sent" } dd { (at(message.sent)) }
+                dt { "Failed" } dd { (at(message.failed_at)) ", attempt " (message.attempt) ", received " (message.receives) " times" }
+                dt { "Code" } dd { (shown(&message.code)) }
+                dt { "Class" } dd { (shown(&message.class)) }
+                @if let Some(error) = &message.error { dt { "Error" } dd .error { (shown(&error.message)) } }
+                dt { "Decided by" } dd { (shown(&message.policy)) }
+                dt { "Due" } dd { (at(message.due)) @if let Some(decided) = message.decided_due { ", made earlier: it was to be due " (time(decided, view.now)) } }
+                dt { "Visible" } dd { (at(message.visible)) }
+                dt { "The active version would decide" } dd { (decision(&today)) }
+            }
+            p { a href=(link("/waiting", &[("queue", &message.queue), ("id", &message.id)])) { "Wake this message" } }
+        }
+    }
+}
+
+fn decision(today: &Value) -> String {
+    if let Some(text) = today.as_str() {
+        return shown(text);
+    }
+    shown(&today.get("decision").unwrap_or(today).to_string())
+}

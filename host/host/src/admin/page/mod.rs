@@ -1,0 +1,286 @@
+//! The page: what an operator sees and does in a browser, at the address of the admin interface. It asks the same questions as the commands do, and sends the same actions: it has no way of its own to the queues.
+//!
+//! Each view is HTML that is made here, complete without a script, at an address that can be shared. The script replaces the parts that change every few seconds, and sends actions. Everything that is shown is escaped; the browser runs and loads nothing but the files of this folder.
+
+mod act;
+mod audit;
+mod chart;
+mod fleet;
+mod history;
+mod layout;
+mod message;
+mod overview;
+mod policies;
+mod served;
+mod session;
+mod text;
+mod view;
+mod waiting;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use backstop_core::clock;
+use hyper::body::Incoming;
+use hyper::header::{
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE,
+};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, StatusCode};
+use maud::Markup;
+use serde::Deserialize;
+use serde_json::json;
+
+use self::fleet::Fleet;
+use self::session::Session;
+use self::view::View;
+use super::answer::{self, Answer, Refused};
+use super::call::{self, Call};
+use super::caller::Caller;
+use super::guard::{Guard, Role};
+use super::interface::Interface;
+use super::token::Token;
+use crate::http_server::{FullResponse, Peer};
+
+/// The files that the browser loads, with their paths and types. They are no secret, so they need no token.
+const FILES: [(&str, &str, &str); 3] = [
+    (
+        "/page/style.css",
+        "text/css; charset=utf-8",
+        include_str!("style.css"),
+    ),
+    (
+        "/page/script.js",
+        "text/javascript; charset=utf-8",
+        include_str!("script.js"),
+    ),
+    ("/page/icon.svg", "image/svg+xml", include_str!("icon.svg")),
+];
+
+/// The views, with their paths and names.
+const VIEWS: [(&str, &str); 5] = [
+    ("/", "Overview"),
+    ("/waiting", "Waiting"),
+    ("/message", "Message"),
+    ("/policies", "Policies"),
+    ("/audit", "Audit"),
+];
+
+/// The view of what a wake would do.
+const PREVIEW: &str = "/waiting/wake";
+
+/// What the browser may load: the files above, and answers of this host.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The page of a host.
+#[derive(Debug)]
+pub(super) struct Page {
+    guard: Arc<Guard>,
+    fleet: Fleet,
+    /// Signs sessions if no token is needed.
+    own: Token,
+}
+
+/// What somebody says who wants to act.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignIn {
+    name: String,
+    #[serde(default)]
+    token: String,
+}
+
+impl Page {
+    /// The page of the host with this interface, whose fleet is at these URLs and has this token.
+    pub(super) fn new(
+        interface: &Arc<Interface>,
+        guard: Arc<Guard>,
+        urls: Vec<String>,
+        token: Option<Arc<ArcSwap<Token>>>,
+    ) -> Self {
+        Self {
+            guard,
+            fleet: Fleet::new(Arc::clone(interface), urls, token),
+            own: Token::random(),
+        }
+    }
+
+    /// Whether a path is one of the page.
+    pub(super) fn has(path: &str) -> bool {
+        path.starts_with("/page/") || path == PREVIEW || VIEWS.iter().any(|(view, _)| *view == path)
+    }
+
+    /// Answers a request to one of its paths.
+    pub(super) async fn answer(&self, parts: &Parts, body: Incoming, peer: Peer) -> FullResponse {
+        let caller = Caller::of(peer, &HeaderMap::new());
+        let answered = match self.guard.page(parts) {
+            Ok(()) => self.answered(parts, body, &caller).await,
+            Err(refused) => Err(refused),
+        };
+        answered.unwrap_or_else(|refused| {
+            self.guard.refused(&caller, &refused);
+            answer::response(Err(refused))
+        })
+    }
+
+    async fn answered(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        caller: &Caller,
+    ) -> Result<FullResponse, Refused> {
+        let path = parts.uri.path();
+        let is_read = [Method::GET, Method::HEAD].contains(&parts.method);
+        if let Some((_, kind, text)) = FILES.iter().find(|(file, ..)| *file == path) {
+            return Ok(with_type(kind, (*text).to_owned()));
+        }
+        let sessions = self.sessions();
+        let session = session::of(&parts.headers, &sessions, clock::now());
+        if is_read {
+            return Ok(self.read(parts, caller, session).await);
+        }
+        if parts.method != Method::POST {
+            return Err(Refused::method("GET, HEAD, POST"));
+        }
+        self.guard.content(&parts.headers)?;
+        let call = Call::of_body(caller.clone(), call::read_body(body).await?);
+        match path {
+            "/page/sign-in" => self.sign_in(&call),
+            "/page/sign-out" => Ok(with_cookie(&session::no_cookie())),
+            "/page/act" => {
+                let session = session.ok_or_else(|| {
+                    Refused::unauthorized("sign in first: every action has a name")
+                })?;
+                if session.role < Role::Act {
+                    return Err(Refused::not_allowed());
+                }
+                let by = caller.clone().named(&session.name);
+                let done = act::act(&self.fleet, &by, &call).await?;
+                Ok(answer::response(Answer::json(&done)))
+            }
+            _ => Err(Refused::not_found("there is no such path of the page")),
+        }
+    }
+
+    /// A view, or the form to sign in.
+    async fn read(&self, parts: &Parts, caller: &Caller, session: Option<Session>) -> FullResponse {
+        let path = parts.uri.path();
+        let role = self.guard.token(&parts.headers);
+        let may_look = session.is_some() || role.is_ok();
+        if !may_look || path == "/page/sign-in" {
+            let needs_token = !self.guard.tokens().is_empty();
+            let status = if may_look {
+                StatusCode::OK
+            } else {
+                StatusCode::UNAUTHORIZED
+            };
+            let mut form = html(layout::sign_in(needs_token, session.as_ref()), status);
+            if !may_look {
+                // Who opens the page without a token is to sign in. Who has a wrong one is counted.
+                if let (Err(refused), true) = (&role, parts.headers.contains_key(AUTHORIZATION)) {
+                    self.guard.refused(caller, refused);
+                }
+                let bearer = HeaderValue::from_static("Bearer");
+                form.headers_mut().insert(WWW_AUTHENTICATE, bearer);
+            }
+            return form;
+        }
+        let view = View {
+            fleet: &self.fleet,
+            by: caller.clone(),
+            session,
+            query: Call::parse_query(parts.uri.query().unwrap_or_default()),
+            now: clock::now(),
+        };
+        if let Some((kind, text)) = export(path, &view).await {
+            return with_type(kind, text);
+        }
+        let (shown, status) = match path {
+            "/" => (overview::view(&view).await, StatusCode::OK),
+            "/waiting" => (waiting::view(&view).await, StatusCode::OK),
+            PREVIEW => (waiting::preview(&view).await, StatusCode::OK),
+            "/message" => (message::view(&view).await, StatusCode::OK),
+            "/policies" => (policies::view(&view).await, StatusCode::OK),
+            "/audit" => (audit::view(&view).await, StatusCode::OK),
+            _ => (layout::nothing(&view), StatusCode::NOT_FOUND),
+        };
+        html(shown, status)
+    }
+
+    /// The tokens that sign sessions.
+    fn sessions(&self) -> Vec<(Role, Token)> {
+        let tokens = self.guard.tokens();
+        if tokens.is_empty() {
+            vec![(Role::Act, self.own.clone())]
+        } else {
+            tokens
+        }
+    }
+
+    fn sign_in(&self, call: &Call) -> Result<FullResponse, Refused> {
+        let SignIn { name, token } = call.json()?;
+        let name = session::name(&name);
+        if name.is_empty() {
+            return Err(Refused::invalid(
+                "expected your name: it is logged with what you do",
+            ));
+        }
+        let role = if self.guard.tokens().is_empty() {
+            Some(Role::Act)
+        } else {
+            self.guard.role_of(token.trim().as_bytes())
+        };
+        let role = role.ok_or_else(|| Refused::unauthorized("this is not a token of this host"))?;
+        let sessions = self.sessions();
+        let signing = sessions.iter().find(|(of, _)| *of == role);
+        let (_, signing) = signing.ok_or_else(|| Refused::unauthorized("the token has changed"))?;
+        let session = Session { name, role };
+        Ok(with_cookie(&session::cookie(
+            &session,
+            signing,
+            clock::now(),
+        )))
+    }
+}
+
+/// What a view shows, as a file to keep: JSON or CSV, if the address says so.
+async fn export(path: &str, view: &View<'_>) -> Option<(&'static str, String)> {
+    let form = view.value("format")?;
+    let table = match path {
+        "/waiting" => waiting::table(view).await,
+        "/audit" => audit::table(view).await,
+        _ => return None,
+    };
+    match form {
+        "csv" => Some(("text/csv; charset=utf-8", table.csv())),
+        "json" => Some(("application/json", table.json())),
+        _ => None,
+    }
+}
+
+fn html(shown: Markup, status: StatusCode) -> FullResponse {
+    let mut response = with_type("text/html; charset=utf-8", shown.into_string());
+    *response.status_mut() = status;
+    response
+}
+
+fn with_type(kind: &'static str, text: String) -> FullResponse {
+    let mut response = answer::response(Ok(Answer::text(kind, text)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert("referrer-policy", HeaderValue::from_static("no-referrer"));
+    headers.insert(
+        "cross-origin-opener-policy",
+        HeaderValue::from_static("same-origin"),
+    );
+    response
+}
+
+fn with_cookie(cookie: &str) -> FullResponse {
+    let mut response = answer::response(Answer::json(&json!({})));
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}

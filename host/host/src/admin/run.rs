@@ -1,0 +1,88 @@
+//! Runs a route, for a request and for the page. An action is logged and kept, whoever has asked for it.
+
+use std::sync::Arc;
+
+use backstop_core::text::{cut, one_line};
+use serde_json::Value;
+
+use super::answer::{Answer, Refused};
+use super::call::Call;
+use super::interface::Interface;
+use super::route::{Route, Verb};
+use super::routes::ROUTES;
+
+/// The most bytes of an action's body that are logged.
+const LOGGED_BYTES: usize = 1_000;
+
+/// The answer of this host at a path, as other hosts answer it over HTTP.
+pub(super) async fn at(
+    interface: &Arc<Interface>,
+    path: &str,
+    call: Call,
+) -> Result<Value, String> {
+    let interface = Arc::clone(interface);
+    let found = ROUTES
+        .iter()
+        .find_map(|route| Some((route, route.variable(path)?)));
+    let (route, variable) = found.ok_or_else(|| format!("there is no path {path}"))?;
+    let call = Call { variable, ..call };
+    let answered = match route.verb {
+        Verb::Probe | Verb::Read => (route.run)(interface, call).await,
+        Verb::Action => act(route, interface, call).await,
+    };
+    answered
+        .map(Answer::into_json)
+        .map_err(|refused| refused.to_string())
+}
+
+/// Runs an action, and logs who asked for what, and its result. It runs to its end even if the client leaves.
+pub(super) async fn act(
+    route: &'static Route,
+    interface: Arc<Interface>,
+    call: Call,
+) -> Result<Answer, Refused> {
+    let action = route.path;
+    let by = call.caller.to_string();
+    let mut request = String::from_utf8_lossy(&call.body).into_owned();
+    cut(&mut request, LOGGED_BYTES);
+    let request = one_line(&request);
+    let running = tokio::spawn(async move {
+        let answered = match interface.action() {
+            Ok(_permit) => match call.expect_only(&[]) {
+                Ok(()) => (route.run)(Arc::clone(&interface), call).await,
+                Err(refused) => Err(refused),
+            },
+            Err(busy) => Err(busy),
+        };
+        let outcome = answered.as_ref();
+        let outcome = outcome.map(|answer| answer.result.as_str());
+        // What was only counted is no action.
+        if !outcome.is_ok_and(|result| result.starts_with("dry run")) {
+            let outcome = outcome.map_err(ToString::to_string);
+            interface.audit.add(action, &by, &request, outcome);
+        }
+        match &answered {
+            Ok(Answer { result, .. }) => {
+                tracing::info!(
+                    action,
+                    by,
+                    request,
+                    result,
+                    "an operator's request was carried out"
+                );
+            }
+            Err(refused) => {
+                tracing::warn!(
+                    action,
+                    by,
+                    request,
+                    "an operator's request was refused: {refused}"
+                );
+            }
+        }
+        answered
+    });
+    running
+        .await
+        .unwrap_or_else(|error| Err(Refused::internal(error)))
+}

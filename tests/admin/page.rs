@@ -1,0 +1,470 @@
+//! The page: who may see and do what, that nothing from outside runs in it, that it acts on what was previewed, and that it never shows a part of the fleet as the whole. `browser.rs` drives it in a browser.
+
+use aws_sdk_sqs::types::QueueAttributeName as Q;
+use backstop_tests::aws::Queues;
+use backstop_tests::backstop::{Running, command};
+use backstop_tests::emulator::{free_port, ministack};
+use backstop_tests::eventually;
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_SECURITY_POLICY, COOKIE, SET_COOKIE};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::world::{TOKEN, World};
+
+/// A token for those who only look.
+const VIEW_TOKEN: &str = "a-token-to-look-0123456789abcdef";
+
+/// Every view, with what it needs to show something.
+const VIEWS: [&str; 8] = [
+    "/",
+    "/?minutes=1440",
+    "/waiting",
+    "/waiting?queue=orders",
+    "/waiting/wake?queue=orders&all=yes",
+    "/message?id=m-1",
+    "/policies",
+    "/audit",
+];
+
+/// Somebody with a browser.
+pub(super) struct Person {
+    client: reqwest::Client,
+    pub(super) url: String,
+    pub(super) cookie: String,
+}
+
+impl Person {
+    pub(super) fn at(url: &str) -> Self {
+        Self {
+            client: reqwest::Client::new(),
+            url: url.to_owned(),
+            cookie: String::new(),
+        }
+    }
+
+    /// Signs in; gives the status.
+    pub(super) async fn sign_in(&mut self, name: &str, token: &str) -> StatusCode {
+        let body = json!({ "name": name, "token": token });
+        let request = self.client.post(format!("{}/page/sign-in", self.url));
+        let response = request.json(&body).send().await.unwrap();
+        if let Some(cookie) = response.headers().get(SET_COOKIE) {
+            let cookie = cookie.to_str().unwrap();
+            assert!(
+                cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"),
+                "{cookie}"
+            );
+            self.cookie = cookie.split(';').next().unwrap().to_owned();
+        }
+        response.status()
+    }
+
+    /// The status and the text of a view.
+    pub(super) async fn see(&self, path: &str) -> (StatusCode, String) {
+        let request = self.client.get(format!("{}{path}", self.url));
+        let response = request.header(COOKIE, &self.cookie).send().await.unwrap();
+        let status = response.status();
+        (status, response.text().await.unwrap())
+    }
+
+    /// The status and the answer to an action.
+    pub(super) async fn act(&self, body: &Value) -> (StatusCode, Value) {
+        let request = self.client.post(format!("{}/page/act", self.url));
+        let request = request.header(COOKIE, &self.cookie).json(body);
+        let response = request.send().await.unwrap();
+        let status = response.status();
+        (status, response.json().await.unwrap())
+    }
+}
+
+/// What a button would send.
+fn button(view: &str) -> Value {
+    let start = view.rsplit("data-act=\"").next().unwrap();
+    let text = start.split('"').next().unwrap();
+    let text = text.replace("&quot;", "\"").replace("&amp;", "&");
+    serde_json::from_str(&text).unwrap()
+}
+
+async fn with_both_tokens() -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, token: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, token).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (act, view) = (write("token", TOKEN), write("view-token", VIEW_TOKEN));
+    let policy = folder.path().join("policy.wat");
+    std::fs::write(&policy, backstop_tests::policies::waits(1)).unwrap();
+    let config = format!(
+        "admin = \"127.0.0.1:0\"\nadmin-token-file = {act:?}\nadmin-view-token-file = {view:?}\n[policies]\ncache = \"cache\"\n[queues.orders]\nurl = \"local:orders\"\nhandler = {{ exec = \"true\" }}\npolicy = \"policy.wat\"\n"
+    );
+    World::of_config(folder, &config).await
+}
+
+#[tokio::test]
+async fn the_page_is_seen_with_a_token_and_changed_with_the_other_one() {
+    let world = with_both_tokens().await;
+    let mut ana = Person::at(&world.url);
+    for path in VIEWS {
+        let (status, text) = ana.see(path).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
+        assert!(
+            text.contains("Sign in") && !text.contains("orders"),
+            "{path} {text}"
+        );
+    }
+    let pause =
+        json!({ "action": "pause", "queue": "orders", "hosts": 1, "for": "5m", "why": "the till" });
+    assert_eq!(ana.act(&pause).await.0, StatusCode::UNAUTHORIZED);
+    for (name, token) in [("ana", "wrong-0123456789abcdef"), ("ana", ""), (" ", TOKEN)] {
+        assert!(
+            ana.sign_in(name, token).await.is_client_error(),
+            "{name} {token}"
+        );
+        assert_eq!(ana.cookie, "");
+    }
+
+    assert_eq!(ana.sign_in("Ana", VIEW_TOKEN).await, StatusCode::OK);
+    for path in VIEWS {
+        assert_eq!(ana.see(path).await.0, StatusCode::OK, "{path}");
+    }
+    let (_, text) = ana.see("/waiting?queue=orders").await;
+    assert!(text.contains("Your token is for looking only"), "{text}");
+    let (status, refused) = ana.act(&pause).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{refused}");
+    // Nor does the token change anything without the page.
+    let request = reqwest::Client::new().post(format!("{}/v1/pause", world.url));
+    let request = request
+        .bearer_auth(VIEW_TOKEN)
+        .json(&json!({ "queue": "orders" }));
+    assert_eq!(
+        request.send().await.unwrap().status(),
+        StatusCode::FORBIDDEN
+    );
+    ana.cookie = ana.cookie.replace(".view.", ".act.");
+    assert_eq!(ana.act(&pause).await.0, StatusCode::UNAUTHORIZED);
+
+    assert_eq!(ana.sign_in("Ana <b>", TOKEN).await, StatusCode::OK);
+    let (status, done) = ana.act(&pause).await;
+    assert_eq!(
+        (status, &done["summary"]),
+        (StatusCode::OK, &json!("Done at 1 of 1 hosts: paused."))
+    );
+    let (_, text) = ana.see("/").await;
+    assert!(
+        text.contains("paused for") && text.contains("the till"),
+        "{text}"
+    );
+    let (_, text) = ana.see("/audit").await;
+    assert!(
+        text.contains("claims to be `Ana &lt;b&gt;`") && text.contains("the till"),
+        "{text}"
+    );
+    let (_, csv) = ana.see("/audit?format=csv&queue=orders").await;
+    assert!(
+        csv.starts_with("\"at\",\"host\",\"action\"") && csv.contains("/v1/pause"),
+        "{csv}"
+    );
+    let (_, json) = ana.see("/audit?format=json&queue=bills").await;
+    assert_eq!(json.trim(), "[]");
+    let resume = json!({ "action": "resume", "queue": "orders", "hosts": 1 });
+    assert_eq!(ana.act(&resume).await.0, StatusCode::OK);
+
+    // A token that was replaced ends the sessions that it has signed.
+    std::fs::write(world.at("token"), "another-token-0123456789abcdef").unwrap();
+    eventually("the session has ended", async || {
+        ana.see("/").await.0 == StatusCode::UNAUTHORIZED
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn other_sites_may_open_the_page_and_do_nothing_on_it() {
+    let world = World::start().await;
+    let mut ana = Person::at(&world.url);
+    assert_eq!(ana.sign_in("Ana", "").await, StatusCode::OK);
+    let pause = json!({ "action": "pause", "queue": "orders", "hosts": 1 });
+    let own = format!("http://{}", world.address);
+    for (headers, act, see) in [
+        (
+            &[("origin", own.as_str()), ("sec-fetch-site", "same-origin")][..],
+            200,
+            200,
+        ),
+        (&[("origin", "http://evil.example")], 403, 403),
+        (&[("sec-fetch-site", "cross-site")], 403, 403),
+        (&[("sec-fetch-site", "same-site")], 403, 403),
+        (
+            &[
+                ("sec-fetch-site", "cross-site"),
+                ("sec-fetch-mode", "navigate"),
+                ("sec-fetch-dest", "document"),
+            ],
+            403,
+            200,
+        ),
+        (
+            &[
+                ("sec-fetch-site", "cross-site"),
+                ("sec-fetch-mode", "navigate"),
+                ("sec-fetch-dest", "iframe"),
+            ],
+            403,
+            403,
+        ),
+        (
+            &[
+                ("origin", "null"),
+                ("sec-fetch-mode", "navigate"),
+                ("sec-fetch-dest", "document"),
+            ],
+            403,
+            403,
+        ),
+        (
+            &[
+                ("host", "evil.example"),
+                ("sec-fetch-mode", "navigate"),
+                ("sec-fetch-dest", "document"),
+            ],
+            403,
+            403,
+        ),
+    ] {
+        let with = |mut request: reqwest::RequestBuilder| {
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            request.header(COOKIE, &ana.cookie)
+        };
+        let client = reqwest::Client::new();
+        let posted = with(client.post(format!("{}/page/act", world.url)).json(&pause));
+        assert_eq!(posted.send().await.unwrap().status(), act, "{headers:?}");
+        let seen = with(client.get(format!("{}/waiting", world.url)));
+        assert_eq!(seen.send().await.unwrap().status(), see, "{headers:?}");
+    }
+    // A form of another site can't send JSON.
+    let form = reqwest::Client::new().post(format!("{}/page/act", world.url));
+    let form = form
+        .header(COOKIE, &ana.cookie)
+        .header("content-type", "text/plain");
+    let form = form.body(pause.to_string()).send().await.unwrap();
+    assert_eq!(form.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+}
+
+/// A host whose worker fails with what somebody else wrote.
+async fn hostile(error: &str) -> (Running, Queues, String) {
+    let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "30")]).await;
+    let script = format!("cat >&2 <<'X'\n{error}\nX\nexit 7");
+    let arguments = [
+        "--exec",
+        "sh",
+        "--policy",
+        "linear",
+        "--set",
+        "base=1h",
+        "--admin",
+        "127.0.0.1:0",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("work.sh");
+    std::fs::write(&path, script).unwrap();
+    let exec = format!("sh {}", path.display());
+    let mut arguments = arguments.map(str::to_owned);
+    arguments[1] = exec;
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let running = Running::start(&[&queues.arguments()[..], &arguments].concat()).await;
+    let url = running.admin();
+    std::mem::forget(folder);
+    (running, queues, url)
+}
+
+#[tokio::test]
+async fn text_from_outside_does_nothing_in_the_page() {
+    let text = "<script>alert(1)</script>\" onload=alert(1) <img src=x onerror=alert(1)> \u{202e}txt.exe \u{200b}";
+    let (_running, queues, url) = hostile(text).await;
+    let name = queues.url.rsplit('/').next().unwrap().to_owned();
+    queues.send(["<script>alert(2)</script>".to_owned()]).await;
+    let ana = Person::at(&url);
+    let waiting = format!("/waiting?queue={name}");
+    eventually("it waits", async || {
+        ana.see(&waiting)
+            .await
+            .1
+            .contains("<strong>1</strong> messages wait")
+    })
+    .await;
+    let (_, view) = ana.see(&waiting).await;
+    let id = view
+        .split("/message?id=")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap()
+        .to_owned();
+    let paths = [
+        "/".to_owned(),
+        waiting,
+        format!("/message?id={id}"),
+        "/message?id=%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27".to_owned(),
+        "/waiting?queue=%22%3E%3Cscript%3E&code=%22%20autofocus%20onfocus%3Dalert(1)&id=%3Cb%3E"
+            .to_owned(),
+        "/policies".to_owned(),
+        "/audit?queue=%22%3E%3Cscript%3Ealert(1)".to_owned(),
+        "/nothing-here".to_owned(),
+    ];
+    for path in paths {
+        let response = reqwest::get(format!("{url}{path}")).await.unwrap();
+        if path == "/nothing-here" {
+            assert_eq!(response.status(), StatusCode::NOT_FOUND);
+            continue;
+        }
+        let headers = response.headers();
+        let policy = headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(
+            policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'"),
+            "{policy}"
+        );
+        assert!(!policy.contains("unsafe"), "{policy}");
+        let view = response.text().await.unwrap();
+        for mark in [
+            "<script>",
+            "<img",
+            " onload=",
+            " onfocus=",
+            " onerror=",
+            " style=",
+            "<b>",
+            "\u{202e}",
+            "\u{200b}",
+        ] {
+            let quoted = view
+                .replace("&quot; onload=", "")
+                .replace("x onerror=", "")
+                .replace("&quot; autofocus onfocus=", "");
+            assert!(!quoted.contains(mark), "{path}: {mark} in {view}");
+        }
+    }
+    let (_, message) = ana.see(&format!("/message?id={id}")).await;
+    assert!(
+        message.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && message.contains("\\u{202e}"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn a_wake_reaches_the_messages_of_its_preview_and_no_others() {
+    let (_running, queues, url) = hostile("busy").await;
+    let name = queues.url.rsplit('/').next().unwrap().to_owned();
+    let mut ana = Person::at(&url);
+    ana.sign_in("Ana", "").await;
+    let waits = async |count: usize| {
+        let text = format!("<strong>{count}</strong> messages wait");
+        let path = format!("/waiting?queue={name}&code=exit+7");
+        eventually("they wait", async || ana.see(&path).await.1.contains(&text)).await;
+    };
+    queues.send(["1", "2", "3"].map(str::to_owned)).await;
+    waits(3).await;
+    // Nothing chooses nothing.
+    for path in [
+        format!("/waiting/wake?queue={name}"),
+        "/waiting/wake?all=yes".to_owned(),
+    ] {
+        let (_, text) = ana.see(&path).await;
+        assert!(
+            text.contains("Nothing is chosen") && !text.contains("data-act"),
+            "{text}"
+        );
+    }
+    let (_, preview) = ana
+        .see(&format!("/waiting/wake?queue={name}&code=exit+7&spread=0"))
+        .await;
+    assert!(
+        preview.contains("<strong>3</strong> messages match"),
+        "{preview}"
+    );
+    queues.send(["4", "5"].map(str::to_owned)).await;
+    waits(5).await;
+
+    let act = button(&preview);
+    // The fleet has changed since, as far as the page knows.
+    let mut other = act.clone();
+    other["as-of"] = json!({ "0123456789abcdef": 1 });
+    let (status, refused) = ana.act(&other).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{refused}");
+    let (status, done) = ana.act(&act).await;
+    assert_eq!(status, StatusCode::OK, "{done}");
+    assert_eq!(done["summary"], "Done at 1 of 1 hosts: 3 messages woken.");
+    let (_, csv) = ana.see("/audit?format=csv").await;
+    assert!(
+        csv.contains("claims to be `Ana`") && csv.contains("3 match, 3 come sooner"),
+        "{csv}"
+    );
+}
+
+/// A host at an address, which names both in its `fleet`.
+async fn host(own: &str, fleet: &[&str]) -> (Running, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("token"), TOKEN).unwrap();
+    let urls: Vec<_> = fleet.iter().map(|it| format!("http://{it}")).collect();
+    let config = format!(
+        "admin = \"{own}\"\nadmin-token-file = \"token\"\nfleet = {urls:?}\n[policies]\ncache = \"cache\"\n[queues.orders]\nurl = \"local:orders\"\nhandler = {{ exec = \"true\" }}\npolicy = \"full-jitter\"\ngrace = \"1s\"\n"
+    );
+    let path = folder.path().join("backstop.toml");
+    std::fs::write(&path, config).unwrap();
+    let arguments = ["run", "--json", "--config", path.to_str().unwrap()];
+    (Running::start_command(command(&arguments)).await, folder)
+}
+
+#[tokio::test]
+async fn the_page_of_one_host_shows_the_fleet_and_says_when_it_is_not_all() {
+    let addresses = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
+    let (one, _one) = host(addresses[0], &addresses).await;
+    let (other, _other) = host(addresses[1], &addresses).await;
+    let mut ana = Person::at(&one.admin());
+    ana.sign_in("Ana", TOKEN).await;
+    // A session is good at every host with the token.
+    let bob = Person {
+        cookie: ana.cookie.clone(),
+        ..Person::at(&other.admin())
+    };
+    for person in [&ana, &bob] {
+        eventually("both are shown", async || {
+            let (_, text) = person.see("/").await;
+            text.contains("polled (2 of 2 hosts)") && !text.contains("This is not all")
+        })
+        .await;
+    }
+    let pause = json!({ "action": "pause", "queue": "orders", "hosts": 1 });
+    let (status, refused) = ana.act(&pause).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{refused}");
+    let pause = json!({ "action": "pause", "queue": "orders", "hosts": 2, "why": "the till" });
+    let (status, done) = ana.act(&pause).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(done["summary"], "Done at 2 of 2 hosts: paused.", "{done}");
+    eventually("both have logged it", async || {
+        let (_, text) = bob.see("/audit").await;
+        text.matches("claims to be").count() == 2
+    })
+    .await;
+
+    // One that does not answer is missing, and what all should do is not done by a part.
+    other.signal(Signal::STOP);
+    let (status, text) = ana.see("/").await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(
+        text.contains("This is not all: ") && text.contains(addresses[1]),
+        "{text}"
+    );
+    let resume = json!({ "action": "resume", "queue": "orders", "hosts": 1 });
+    let (status, refused) = ana.act(&resume).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{refused}");
+    assert!(
+        refused["error"].as_str().unwrap().contains(addresses[1]),
+        "{refused}"
+    );
+    other.signal(Signal::CONT);
+}
