@@ -12,6 +12,7 @@ mod commands;
 mod documents;
 mod fleet;
 mod hostile;
+mod incident;
 mod page;
 mod probes;
 mod schema;

@@ -79,7 +79,7 @@ impl Person {
 }
 
 /// What a button would send.
-fn button(view: &str) -> Value {
+pub(super) fn button(view: &str) -> Value {
     let start = view.rsplit("data-act=\"").next().unwrap();
     let text = start.split('"').next().unwrap();
     let text = text.replace("&quot;", "\"").replace("&amp;", "&");

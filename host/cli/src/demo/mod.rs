@@ -1,6 +1,7 @@
 //! `backstop demo`: consumes a queue in memory while its policy is edited and then replaced by a hostile one.
 
 mod orders;
+mod page;
 mod timeline;
 
 use std::path::Path;
@@ -45,10 +46,17 @@ pub(crate) struct Args {
     /// Print only the final counts, as JSON
     #[arg(long)]
     json: bool,
+
+    /// Play an incident until Ctrl-C, with the page of the host at this address: a provider is down, and then a policy is wrong
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = page::ADDRESS, conflicts_with = "json")]
+    page: Option<String>,
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     let stop = stop_on_signal(STOPPING_CONSUMER)?;
+    if let Some(address) = &args.page {
+        return page::run(address, stop).await;
+    }
     let folder = tempfile::tempdir().context("can't create a folder for the demo's policy")?;
     let file = folder.path().join("orders.wat");
     std::fs::write(&file, POLICY)?;

@@ -35,7 +35,7 @@ pub(super) struct Past {
 /// How many minutes a view shows.
 pub(super) fn minutes(view: &View<'_>) -> usize {
     let given = view.value("minutes").and_then(|it| it.parse().ok());
-    given.filter(|it| (1..=MINUTES).contains(it)).unwrap_or(180)
+    given.filter(|it| (1..=MINUTES).contains(it)).unwrap_or(60)
 }
 
 impl Past {

@@ -14,7 +14,8 @@ use super::waiting::Waits;
 use crate::admin::history::QueueHistory;
 
 /// The choices of how far back charts go.
-const RANGES: [(&str, &str); 4] = [
+const RANGES: [(&str, &str); 5] = [
+    ("15", "15 min"),
     ("60", "1 h"),
     ("180", "3 h"),
     ("720", "12 h"),
