@@ -78,6 +78,24 @@ impl Person {
     }
 }
 
+/// What tells the hosts at these URLs apart, as the page knows them.
+async fn hosts(urls: &[&str]) -> Vec<String> {
+    let mut ids = Vec::new();
+    for url in urls {
+        let request = reqwest::Client::new().get(format!("{url}/v1/status"));
+        let status: Value = request
+            .bearer_auth(TOKEN)
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap();
+        ids.push(status["host"].as_str().unwrap().to_owned());
+    }
+    ids
+}
+
 /// What a button would send.
 pub(super) fn button(view: &str) -> Value {
     let start = view.rsplit("data-act=\"").next().unwrap();
@@ -114,8 +132,7 @@ async fn the_page_is_seen_with_a_token_and_changed_with_the_other_one() {
             "{path} {text}"
         );
     }
-    let pause =
-        json!({ "action": "pause", "queue": "orders", "hosts": 1, "for": "5m", "why": "the till" });
+    let pause = json!({ "action": "pause", "queue": "orders", "hosts": hosts(&[&world.url]).await, "for": "5m", "why": "the till" });
     assert_eq!(ana.act(&pause).await.0, StatusCode::UNAUTHORIZED);
     for (name, token) in [("ana", "wrong-0123456789abcdef"), ("ana", ""), (" ", TOKEN)] {
         assert!(
@@ -168,7 +185,8 @@ async fn the_page_is_seen_with_a_token_and_changed_with_the_other_one() {
     );
     let (_, json) = ana.see("/audit?format=json&queue=bills").await;
     assert_eq!(json.trim(), "[]");
-    let resume = json!({ "action": "resume", "queue": "orders", "hosts": 1 });
+    let resume =
+        json!({ "action": "resume", "queue": "orders", "hosts": hosts(&[&world.url]).await });
     assert_eq!(ana.act(&resume).await.0, StatusCode::OK);
 
     // A token that was replaced ends the sessions that it has signed.
@@ -184,7 +202,8 @@ async fn other_sites_may_open_the_page_and_do_nothing_on_it() {
     let world = World::start().await;
     let mut ana = Person::at(&world.url);
     assert_eq!(ana.sign_in("Ana", "").await, StatusCode::OK);
-    let pause = json!({ "action": "pause", "queue": "orders", "hosts": 1 });
+    let pause =
+        json!({ "action": "pause", "queue": "orders", "hosts": hosts(&[&world.url]).await });
     let own = format!("http://{}", world.address);
     for (headers, act, see) in [
         (
@@ -244,6 +263,14 @@ async fn other_sites_may_open_the_page_and_do_nothing_on_it() {
         let seen = with(client.get(format!("{}/waiting", world.url)));
         assert_eq!(seen.send().await.unwrap().status(), see, "{headers:?}");
     }
+    // No link has all hosts count.
+    let preview =
+        reqwest::Client::new().get(format!("{}/waiting/wake?queue=orders&all=yes", world.url));
+    let preview = preview.header("sec-fetch-site", "cross-site");
+    let preview = preview
+        .header("sec-fetch-mode", "navigate")
+        .header("sec-fetch-dest", "document");
+    assert_eq!(preview.send().await.unwrap().status(), 403);
     // A form of another site can't send JSON.
     let form = reqwest::Client::new().post(format!("{}/page/act", world.url));
     let form = form
@@ -389,6 +416,29 @@ async fn a_wake_reaches_the_messages_of_its_preview_and_no_others() {
     waits(5).await;
 
     let act = button(&preview);
+    // A choice that is none, of whatever type, chooses nothing; `all` and a filter are two choices.
+    for (name, value) in [
+        ("filter", Value::Null),
+        ("filter", json!({})),
+        ("filter", json!("x")),
+        ("filter", json!([])),
+        ("all", json!(true)),
+        ("as-of", json!({})),
+    ] {
+        let mut wrong = act.clone();
+        wrong[name] = value.clone();
+        let (status, refused) = ana.act(&wrong).await;
+        assert!(
+            status.is_client_error(),
+            "{name} {value}: {status} {refused}"
+        );
+    }
+    let (_, text) = ana
+        .see(&format!("/waiting/wake?queue={name}&attempt=0"))
+        .await;
+    assert!(text.contains("Nothing is chosen"), "{text}");
+    let (_, json) = ana.see("/audit?format=json").await;
+    assert_eq!(json.trim(), "[]", "a preview is no action");
     // The fleet has changed since, as far as the page knows.
     let mut other = act.clone();
     other["as-of"] = json!({ "0123456789abcdef": 1 });
@@ -438,10 +488,20 @@ async fn the_page_of_one_host_shows_the_fleet_and_says_when_it_is_not_all() {
         })
         .await;
     }
-    let pause = json!({ "action": "pause", "queue": "orders", "hosts": 1 });
+    let ids = hosts(&[&ana.url, &bob.url]).await;
+    for wrong in [
+        json!([]),
+        json!([ids[0]]),
+        json!([ids[0], "0123456789abcdef"]),
+    ] {
+        let pause = json!({ "action": "pause", "queue": "orders", "hosts": wrong });
+        let (status, refused) = ana.act(&pause).await;
+        assert_eq!(status, StatusCode::CONFLICT, "{refused}");
+    }
+    let pause = json!({ "action": "pause", "queue": "orders", "hosts": [ids[0]] });
     let (status, refused) = ana.act(&pause).await;
     assert_eq!(status, StatusCode::CONFLICT, "{refused}");
-    let pause = json!({ "action": "pause", "queue": "orders", "hosts": 2, "why": "the till" });
+    let pause = json!({ "action": "pause", "queue": "orders", "hosts": ids, "why": "the till" });
     let (status, done) = ana.act(&pause).await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(done["summary"], "Done at 2 of 2 hosts: paused.", "{done}");
@@ -459,7 +519,11 @@ async fn the_page_of_one_host_shows_the_fleet_and_says_when_it_is_not_all() {
         text.contains("This is not all: ") && text.contains(addresses[1]),
         "{text}"
     );
-    let resume = json!({ "action": "resume", "queue": "orders", "hosts": 1 });
+    for path in ["/audit?format=csv", "/waiting?format=json"] {
+        let (status, text) = ana.see(path).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{text}");
+    }
+    let resume = json!({ "action": "resume", "queue": "orders", "hosts": [ids[0]] });
     let (status, refused) = ana.act(&resume).await;
     assert_eq!(status, StatusCode::CONFLICT, "{refused}");
     assert!(
@@ -467,4 +531,42 @@ async fn the_page_of_one_host_shows_the_fleet_and_says_when_it_is_not_all() {
         "{refused}"
     );
     other.signal(Signal::CONT);
+}
+
+#[tokio::test]
+async fn a_message_that_waits_at_another_host_is_found_by_its_id() {
+    let (other, queues, url) = hostile("busy").await;
+    queues.send(["1".to_owned()]).await;
+    let name = queues.url.rsplit('/').next().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!(
+        "admin = \"127.0.0.1:0\"\nfleet = [{url:?}]\n[policies]\ncache = \"cache\"\n[queues.bills]\nurl = \"local:bills\"\nhandler = {{ exec = \"true\" }}\npolicy = \"linear\"\n"
+    );
+    let world = World::of_config(folder, &config).await;
+    let ana = Person::at(&world.url);
+    let path = format!("/waiting?queue={name}");
+    eventually("it waits", async || {
+        ana.see(&path)
+            .await
+            .1
+            .contains("<strong>1</strong> messages wait")
+    })
+    .await;
+    let (_, view) = ana.see(&path).await;
+    // The host that does not serve the queue is not missing.
+    assert!(!view.contains("This is not all"), "{view}");
+    let id = view
+        .split("/message?id=")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    assert!(id.contains('-'));
+    let (_, message) = ana.see(&format!("/message?id={id}")).await;
+    assert!(
+        message.contains("Decided by") && message.contains(&url),
+        "{message}"
+    );
+    other.stop().await;
 }

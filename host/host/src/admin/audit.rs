@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 use backstop_core::lock::lock;
 use serde::{Deserialize, Serialize};
@@ -19,6 +18,9 @@ pub struct Done {
     pub at: Timestamp,
     /// Its path.
     pub action: String,
+    /// The queues of this host that it concerned.
+    #[serde(default)]
+    pub queues: Vec<String>,
     /// Who asked.
     pub by: String,
     /// The body, on one line and cut.
@@ -37,23 +39,12 @@ pub(crate) struct Audit(Mutex<VecDeque<Done>>);
 
 impl Audit {
     /// Keeps an action. The oldest one is forgotten if there are too many.
-    pub(super) fn add(&self, action: &str, by: &str, request: &str, outcome: Result<&str, String>) {
+    pub(super) fn add(&self, one: Done) {
         let mut done = lock(&self.0);
         if done.len() >= KEPT {
             done.pop_front();
         }
-        let (result, refused) = match outcome {
-            Ok(result) => (Some(result.to_owned()), None),
-            Err(refused) => (None, Some(refused)),
-        };
-        done.push_back(Done {
-            at: clock::now(),
-            action: action.to_owned(),
-            by: by.to_owned(),
-            request: request.to_owned(),
-            result,
-            refused,
-        });
+        done.push_back(one);
     }
 
     /// The last actions, the newest first.
@@ -69,16 +60,21 @@ mod tests {
     #[test]
     fn the_last_actions_are_kept_and_no_more() {
         let audit = Audit::default();
-        for number in 0..KEPT + 5 {
-            audit.add("/v1/wake", "ana", &number.to_string(), Ok("woken"));
+        let done = |number: usize| Done {
+            at: Timestamp(0),
+            action: "/v1/wake".to_owned(),
+            queues: vec!["orders".to_owned()],
+            by: "ana".to_owned(),
+            request: number.to_string(),
+            result: Some("woken".to_owned()),
+            refused: None,
+        };
+        for number in 0..KEPT + 6 {
+            audit.add(done(number));
         }
-        audit.add("/v1/wake", "ana", "last", Err("no".to_owned()));
         let kept = audit.all();
         assert_eq!(kept.len(), KEPT);
-        let refused = kept
-            .first()
-            .map(|it| (it.request.as_str(), it.refused.as_deref()));
-        assert_eq!(refused, Some(("last", Some("no"))));
+        assert_eq!(kept.first().map(|it| it.request.as_str()), Some("505"));
         assert_eq!(kept.last().map(|it| it.request.as_str()), Some("6"));
     }
 }

@@ -32,9 +32,13 @@ impl Caller {
         }
     }
 
-    /// What other hosts are to log: the name, or where the request came from.
+    /// What other hosts are to log: the name, and where the request came from.
     pub(super) fn for_others(&self) -> String {
-        self.claimed.clone().unwrap_or_else(|| self.to_string())
+        match (&self.claimed, self.peer) {
+            (Some(name), Peer::Address(address)) => format!("{name} from {}", address.ip()),
+            (Some(name), Peer::Process { .. }) => name.clone(),
+            (None, _) => self.to_string(),
+        }
     }
 
     /// The sender of a request with these headers.

@@ -163,7 +163,15 @@ impl History {
         let Kept { queues, swaps } = &mut *kept;
         let followed = queues.entry(version.queue.clone()).or_default();
         let this = i64::try_from(now.0).unwrap_or(i64::MAX) / MINUTE;
-        // A clock that was set back adds to the last minute.
+        // A clock that is set back for a moment adds to the last minute.
+        let last = followed.minutes.back().map_or(this, |it| it.minute);
+        if last > this + 1 {
+            // The clock was ahead, and so are all minutes.
+            followed
+                .minutes
+                .iter_mut()
+                .for_each(|it| it.minute -= last - this);
+        }
         let last = followed.minutes.back().map_or(this, |it| it.minute);
         let this = this.max(last);
         if followed.minutes.back().is_none_or(|it| it.minute < this) {
@@ -195,12 +203,14 @@ impl History {
         let end = i64::try_from(now.0).unwrap_or(i64::MAX) / MINUTE;
         let begin = end - i64::try_from(minutes).unwrap_or(i64::MAX) + 1;
         let queues = kept.queues.iter().map(|(queue, followed)| {
-            let of = |minute: i64| {
-                let found = followed.minutes.iter().rev().find(|it| it.minute <= minute);
-                found.filter(|it| it.minute == minute).copied()
-            };
-            let minutes: Vec<_> = (begin..=end).map(|it| of(it).unwrap_or_default()).collect();
-            QueueHistory::of(queue, begin, &minutes)
+            let mut all: Vec<_> = (begin..=end).map(|_| Minute::default()).collect();
+            for known in &followed.minutes {
+                let place = usize::try_from(known.minute - begin).ok();
+                if let Some(minute) = place.and_then(|place| all.get_mut(place)) {
+                    *minute = *known;
+                }
+            }
+            QueueHistory::of(queue, begin, &all)
         });
         let from = u64::try_from(begin * MINUTE).unwrap_or_default();
         let swaps = kept.swaps.iter().filter(|swap| swap.at.0 >= from);
@@ -247,6 +257,14 @@ mod tests {
         assert_eq!(queue.succeeded, [0, 15, 0, 26]);
         assert_eq!(queue.waiting, [None, Some(2), None, Some(4)]);
         assert_eq!(swaps, [swap("b")]);
+        // An hour ahead, and then right.
+        history.read(Timestamp(3_780_000), reading(50, 5), swap("b"));
+        history.read(Timestamp(240_000), reading(51, 6), swap("b"));
+        let (queues, _) = history.last(Timestamp(240_000), 1);
+        assert_eq!(
+            queues.first().map(|it| it.succeeded.as_slice()),
+            Some(&[10][..])
+        );
     }
 
     #[test]

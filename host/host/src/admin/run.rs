@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use backstop_core::clock;
 use backstop_core::text::{cut, one_line};
 use serde_json::Value;
 
 use super::answer::{Answer, Refused};
+use super::audit::Done;
 use super::call::Call;
 use super::interface::Interface;
 use super::route::{Route, Verb};
@@ -43,6 +45,9 @@ pub(super) async fn act(
 ) -> Result<Answer, Refused> {
     let action = route.path;
     let by = call.caller.to_string();
+    let body: Value = serde_json::from_slice(&call.body).unwrap_or_default();
+    // What only counts is no action.
+    let is_dry = body.get("dry-run").is_some_and(|it| it == true);
     let mut request = String::from_utf8_lossy(&call.body).into_owned();
     cut(&mut request, LOGGED_BYTES);
     let request = one_line(&request);
@@ -56,10 +61,20 @@ pub(super) async fn act(
         };
         let outcome = answered.as_ref();
         let outcome = outcome.map(|answer| answer.result.as_str());
-        // What was only counted is no action.
-        if !outcome.is_ok_and(|result| result.starts_with("dry run")) {
-            let outcome = outcome.map_err(ToString::to_string);
-            interface.audit.add(action, &by, &request, outcome);
+        if !is_dry {
+            let queues = interface.queues().into_iter().flatten();
+            let queues = queues
+                .map(|queue| &queue.name)
+                .filter(|name| concerns(&body, name));
+            interface.audit.add(Done {
+                at: clock::now(),
+                action: action.to_owned(),
+                queues: queues.cloned().collect(),
+                by: by.clone(),
+                request: request.clone(),
+                result: outcome.ok().map(str::to_owned),
+                refused: outcome.err().map(ToString::to_string),
+            });
         }
         match &answered {
             Ok(Answer { result, .. }) => {
@@ -85,4 +100,15 @@ pub(super) async fn act(
     running
         .await
         .unwrap_or_else(|error| Err(Refused::internal(error)))
+}
+
+/// Whether a body names a queue, or none, which is all.
+fn concerns(body: &Value, queue: &str) -> bool {
+    let list = body.get("queues").and_then(Value::as_array);
+    let names = body
+        .get("queue")
+        .into_iter()
+        .chain(list.into_iter().flatten());
+    let mut names = names.peekable();
+    names.peek().is_none() || names.any(|name| name == queue)
 }

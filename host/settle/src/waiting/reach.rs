@@ -9,7 +9,7 @@ use super::Waiting;
 use crate::decision::Hold;
 
 /// How long the queue's own number may take.
-const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many of the invisible messages of a queue a host knows. The others are out of its reach: other hosts handle them or have made them wait, or did so before this one's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -156,7 +156,7 @@ impl Waiting {
     }
 
     /// Like [`Waiting::report`], without the queue's own count.
-    pub(super) fn remembered(&self, filter: &Filter) -> QueueReport {
+    pub fn remembered(&self, filter: &Filter) -> QueueReport {
         let now = self.now();
         let wakes = self.rules().len(self.queue.now()) as u64;
         let mut memory = self.memory();

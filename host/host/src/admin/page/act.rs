@@ -1,35 +1,43 @@
 //! What somebody does on the page: the same actions as those of the commands, sent to every host that the person has seen. If other hosts serve the queue by now, nothing is done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use backstop_core::failure::Timestamp;
+use backstop_core::failure::{Milliseconds, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::fleet::{Answers, DoneAt, Fleet};
+use super::fleet::{Answers, DoneAt, Fleet, STATUS};
 use super::text::{count, parse_duration};
-use super::waiting::wake_body;
+use super::wake::{Until, chosen, wake_body};
 use crate::admin::answer::Refused;
 use crate::admin::call::Call;
 use crate::admin::caller::Caller;
 use crate::admin::routes::{HostAnswer, HostStatus};
-use crate::waiting::Woken;
+use crate::waiting::{Filter, Woken};
 
-/// What is to be done.
+/// What is to be done, at the hosts that were seen.
 #[derive(Debug, Deserialize)]
-#[serde(tag = "action", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(
+    tag = "action",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case",
+    deny_unknown_fields
+)]
 enum Action {
-    #[serde(rename_all = "kebab-case")]
     Wake {
         queue: String,
-        filter: Value,
-        spread: u32,
+        /// Which messages; without it, `all` has to be true.
+        #[serde(default)]
+        filter: Option<Filter>,
+        #[serde(default)]
+        all: bool,
+        spread: Milliseconds,
         /// When each host has counted the messages.
-        as_of: BTreeMap<String, u64>,
+        as_of: BTreeMap<String, Timestamp>,
     },
     Pause {
         queue: String,
-        hosts: usize,
+        hosts: Vec<String>,
         #[serde(default)]
         r#for: String,
         #[serde(default)]
@@ -37,13 +45,13 @@ enum Action {
     },
     Resume {
         queue: String,
-        hosts: usize,
+        hosts: Vec<String>,
         #[serde(default)]
         ramp: String,
     },
     Rollback {
         queues: Vec<String>,
-        hosts: usize,
+        hosts: Vec<String>,
         /// The version that was seen: no other one is rolled back.
         from: String,
     },
@@ -67,29 +75,28 @@ struct AtHost {
 
 /// Does it.
 pub(super) async fn act(fleet: &Fleet, by: &Caller, call: &Call) -> Result<Outcome, Refused> {
-    match call.json()? {
+    let action = call.json()?;
+    fleet.forget();
+    match action {
         Action::Wake {
             queue,
             filter,
+            all,
             spread,
             as_of,
         } => {
-            let serving = serving(fleet, by, &queue).await?;
+            let filter = chosen(filter, all).map_err(Refused::invalid)?;
             let seen: Vec<_> = as_of.keys().cloned().collect();
-            if serving != seen {
-                return Err(changed(seen.len(), serving.len()));
-            }
+            serving(fleet, by, &[queue.clone()], &seen).await?;
             let body = |id: &str| {
-                let until = as_of.get(id)?;
                 Some(wake_body(
                     &queue,
                     &filter,
                     spread,
-                    Some(Timestamp(*until)),
-                    false,
+                    Until::Preview(*as_of.get(id)?),
                 ))
             };
-            let done = fleet.post(by, "/v1/wake", body).await;
+            let done = fleet.post(by, &["v1", "wake"], body).await;
             Ok(woken(done, seen.len()))
         }
         Action::Pause {
@@ -103,98 +110,105 @@ pub(super) async fn act(fleet: &Fleet, by: &Caller, call: &Call) -> Result<Outco
             if !why.trim().is_empty() {
                 set(&mut body, "why", why.trim().into());
             }
-            every(fleet, by, "/v1/pause", &queue, hosts, &body, "paused").await
+            let serving = serving(fleet, by, &[queue], &hosts).await?;
+            every(fleet, by, "pause", &serving, |_| body.clone()).await
         }
         Action::Resume { queue, hosts, ramp } => {
             let mut body = json!({ "queue": queue });
             set_duration(&mut body, "ramp", &ramp)?;
-            every(fleet, by, "/v1/resume", &queue, hosts, &body, "resumed").await
+            let serving = serving(fleet, by, &[queue], &hosts).await?;
+            every(fleet, by, "resume", &serving, |_| body.clone()).await
         }
         Action::Rollback {
             queues,
             hosts,
             from,
         } => {
-            let first = queues.first().cloned().unwrap_or_default();
-            let body = json!({ "queues": queues, "from": from });
-            let outcome = every(
-                fleet,
-                by,
-                "/v1/rollback",
-                &first,
-                hosts,
-                &body,
-                "rolled back",
-            )
-            .await?;
-            Ok(outcome)
+            let serving = serving(fleet, by, &queues, &hosts).await?;
+            let body = |queues: &[String]| json!({ "queues": queues, "from": from });
+            every(fleet, by, "rollback", &serving, body).await
         }
     }
 }
 
-/// The ids of the hosts that serve a queue, in their order. One that does not answer may serve it, so nothing is done without it.
-async fn serving(fleet: &Fleet, by: &Caller, queue: &str) -> Result<Vec<String>, Refused> {
-    let answers: Answers<HostStatus> = fleet.get(by, "/v1/status", &[]).await;
+/// The hosts that serve one of these queues, with those that each serves. They have to be those that were seen. A host that does not answer may be one, so nothing is done without it.
+async fn serving(
+    fleet: &Fleet,
+    by: &Caller,
+    queues: &[String],
+    seen: &[String],
+) -> Result<BTreeMap<String, Vec<String>>, Refused> {
+    let answers: Answers<HostStatus> = fleet.get(by, &STATUS, &[]).await;
     if let Some(missing) = answers.missing.first() {
         return Err(Refused::conflict(format!(
             "nothing was done: {} does not answer, and may serve the queue. Do it by the command, host by host, or take the host out of `fleet`",
             missing.host
         )));
     }
-    let serves = |status: &HostStatus| status.queues.iter().any(|it| it.queue == queue);
-    let serving = answers.of.into_iter().filter(|(_, status)| serves(status));
-    let mut ids: Vec<_> = serving
-        .map(|(host, status)| super::fleet::id(&host, &status))
-        .collect();
-    ids.sort();
-    if ids.is_empty() {
-        return Err(Refused::not_found(format!(
-            "no host serves a queue `{queue}`"
+    let mut serving = BTreeMap::new();
+    for (name, status) in answers.of {
+        let id = super::fleet::id(&name, &status);
+        let served = status.queues.into_iter().map(|it| it.queue);
+        let served: Vec<_> = served.filter(|queue| queues.contains(queue)).collect();
+        if !served.is_empty() {
+            serving.insert(id, served);
+        }
+    }
+    if serving.is_empty() {
+        return Err(Refused::not_found("no host serves such a queue"));
+    }
+    let seen: BTreeSet<_> = seen.iter().collect();
+    if !serving.keys().eq(seen.iter().copied()) {
+        return Err(Refused::conflict(format!(
+            "nothing was done: other hosts serve the queue now ({}) than you have seen ({}). Look again, then repeat it",
+            serving.len(),
+            seen.len()
         )));
     }
-    Ok(ids)
+    Ok(serving)
 }
 
-fn changed(seen: usize, now: usize) -> Refused {
-    Refused::conflict(format!(
-        "nothing was done: {now} hosts serve the queue now, and you have seen {seen}, or others. Look again, then repeat it"
-    ))
-}
-
-/// Sends the same to each host that serves a queue, if they are as many as were seen.
+/// Sends an action to each of these hosts, for the queues that it serves.
 async fn every(
     fleet: &Fleet,
     by: &Caller,
-    path: &str,
-    queue: &str,
-    hosts: usize,
-    body: &Value,
-    did: &str,
+    action: &str,
+    serving: &BTreeMap<String, Vec<String>>,
+    body: impl Fn(&[String]) -> Value,
 ) -> Result<Outcome, Refused> {
-    let serving = serving(fleet, by, queue).await?;
-    if serving.len() != hosts {
-        return Err(changed(hosts, serving.len()));
-    }
-    let done = fleet.post(by, path, |id| {
-        serving.iter().any(|it| it == id).then(|| body.clone())
-    });
+    let path = ["v1", action];
+    let done = fleet.post(by, &path, |id| Some(body(serving.get(id)?)));
     let at_hosts = done.await.into_iter().map(|DoneAt { host, answer, .. }| {
-        let text = answer
-            .map_err(|error| error.to_string())
-            .and_then(|answer| not_done(&answer));
-        (host, text.map(|()| did.to_owned()))
+        let text = answer.and_then(|answer| match not_done(&answer) {
+            Some(reason) => Err(reason),
+            None => Ok(did(action, &answer).to_owned()),
+        });
+        (host, text)
     });
-    Ok(outcome(at_hosts.collect(), hosts, did))
+    let what = match action {
+        "pause" => "paused",
+        "resume" => "resumed",
+        _ => "rolled back",
+    };
+    Ok(outcome(at_hosts.collect(), serving.len(), what))
+}
+
+/// What an action did at a host.
+fn did(action: &str, answer: &Value) -> &'static str {
+    match action {
+        "pause" => "paused",
+        "resume" if answer.get("ended").is_none() => "it was not paused",
+        "resume" => "resumed",
+        _ => "rolled back",
+    }
 }
 
 /// Of a rollback: why a queue's policy was not rolled back.
-fn not_done(answer: &Value) -> Result<(), String> {
+fn not_done(answer: &Value) -> Option<String> {
     let queues = answer.get("queues").and_then(Value::as_array);
-    let reasons = queues.into_iter().flatten();
-    let mut reasons = reasons.filter_map(|it| it.get("not-rolled-back")?.as_str());
-    reasons
-        .next()
-        .map_or(Ok(()), |reason| Err(reason.to_owned()))
+    let mut reasons = queues.into_iter().flatten();
+    let reason = reasons.find_map(|it| it.get("not-rolled-back")?.as_str());
+    reason.map(str::to_owned)
 }
 
 fn woken(done: Vec<DoneAt>, seen: usize) -> Outcome {

@@ -1,7 +1,6 @@
 //! What operators did: who, when, at which host, and with which outcome.
 
 use maud::{Markup, html};
-use serde_json::Value;
 
 use super::fleet::Missing;
 use super::layout::{page, scrolling};
@@ -14,7 +13,7 @@ use crate::admin::routes::HostAudit;
 async fn actions(view: &View<'_>) -> (Vec<(String, Done)>, Vec<Missing>) {
     let answers = view
         .fleet
-        .get::<HostAudit>(&view.by, "/v1/audit", &[])
+        .get::<HostAudit>(&view.by, &["v1", "audit"], &[])
         .await;
     let mut actions: Vec<_> = answers
         .of
@@ -27,20 +26,10 @@ async fn actions(view: &View<'_>) -> (Vec<(String, Done)>, Vec<Missing>) {
         })
         .collect();
     if let Some(queue) = view.value("queue") {
-        actions.retain(|(_, done)| concerns(&done.request, queue));
+        actions.retain(|(_, done)| done.queues.iter().any(|it| it == queue));
     }
     actions.sort_by_key(|(_, done)| std::cmp::Reverse(done.at));
     (actions, answers.missing)
-}
-
-fn concerns(request: &str, queue: &str) -> bool {
-    let request: Value = serde_json::from_str(request).unwrap_or_default();
-    let names = request.get("queues").and_then(Value::as_array);
-    let mut names = request
-        .get("queue")
-        .into_iter()
-        .chain(names.into_iter().flatten());
-    names.any(|name| name == queue)
 }
 
 pub(super) async fn view(view: &View<'_>) -> Markup {
@@ -92,8 +81,8 @@ fn outcome(done: &Done) -> String {
 }
 
 /// The actions, as a file.
-pub(super) async fn table(view: &View<'_>) -> Table {
-    let (actions, _) = actions(view).await;
+pub(super) async fn table(view: &View<'_>) -> (Table, Vec<Missing>) {
+    let (actions, missing) = actions(view).await;
     let rows = actions.into_iter().map(|(host, done)| {
         let outcome = outcome(&done);
         vec![
@@ -105,8 +94,9 @@ pub(super) async fn table(view: &View<'_>) -> Table {
             outcome,
         ]
     });
-    Table {
+    let table = Table {
         names: vec!["at", "host", "action", "by", "request", "outcome"],
         rows: rows.collect(),
-    }
+    };
+    (table, missing)
 }

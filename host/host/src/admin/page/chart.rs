@@ -3,7 +3,7 @@
 use backstop_core::failure::Timestamp;
 use maud::{Markup, html};
 
-use super::text::{clock, count, duration};
+use super::text::{clock, count, day_and_clock, duration};
 use crate::waiting::Due;
 
 /// The size of a chart in its own units. The page scales it.
@@ -110,7 +110,7 @@ pub(super) fn timeline<'a>(queue: &str, due: &Due) -> Chart<'a> {
         ),
         parts: &["waiting"],
         bars: due.counts.iter().enumerate().map(bar).collect(),
-        ends: ["now".to_owned(), format!("{} (UTC)", clock(end))],
+        ends: ["now".to_owned(), format!("{} (UTC)", day_and_clock(end))],
     }
 }
 

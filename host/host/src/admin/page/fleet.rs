@@ -8,8 +8,10 @@ use arc_swap::ArcSwap;
 use backstop_core::lock::lock;
 use backstop_core::text::chain;
 use futures_util::future::join_all;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
 
 use crate::admin::call::Call;
@@ -32,6 +34,9 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// The most questions whose answers are kept.
 const QUESTIONS: usize = 32;
 
+/// The path of a host's status.
+pub(super) const STATUS: [&str; 2] = ["v1", "status"];
+
 /// What the page calls the host that serves it.
 const THIS: &str = "this host";
 
@@ -40,7 +45,7 @@ pub(super) struct Fleet {
     interface: Arc<Interface>,
     urls: Vec<String>,
     token: Option<Arc<ArcSwap<Token>>>,
-    known: Mutex<Option<(Instant, Arc<Found>)>>,
+    known: Mutex<Option<KnownHosts>>,
     fresh: Mutex<HashMap<String, Kept>>,
 }
 
@@ -49,6 +54,8 @@ pub(super) struct Fleet {
 struct Found {
     others: Vec<Host>,
     missing: Vec<Missing>,
+    /// Whether each has said which one it is.
+    are_all_known: bool,
 }
 
 /// A host that does not answer, or a URL at which there is none.
@@ -58,8 +65,11 @@ pub(super) struct Missing {
     pub(super) why: String,
 }
 
-/// The answers of all hosts to a question, and since when.
-type Kept = (Instant, Arc<Vec<Answered>>);
+/// The answers of all hosts to a question, and when it was asked first.
+type Kept = (Instant, Arc<OnceCell<Arc<Vec<Answered>>>>);
+
+/// The hosts, and when they were looked up.
+type KnownHosts = (Instant, Arc<OnceCell<Arc<Found>>>);
 
 /// What one host answered.
 #[derive(Debug, Clone)]
@@ -103,23 +113,23 @@ impl Fleet {
         !self.urls.is_empty()
     }
 
-    /// The answers of all hosts to `GET` of this path. Each was made in the last two seconds.
+    /// Forgets which hosts there are, and what they have answered: an action goes by what is true now.
+    pub(super) fn forget(&self) {
+        lock(&self.fresh).clear();
+        *lock(&self.known) = None;
+    }
+
+    /// The answers of all hosts to `GET` of the path of these parts. Each was asked for in the last two seconds.
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
         by: &Caller,
-        path: &str,
+        path: &[&str],
         query: &[(&str, &str)],
     ) -> Answers<T> {
         let found = self.found().await;
-        let asked = format!("{path} {query:?}");
-        let answered = match self.kept(&asked) {
-            Some(answered) => answered,
-            None => {
-                let answered = Arc::new(self.ask(&found, by, path, query).await);
-                self.keep(asked, &answered);
-                answered
-            }
-        };
+        let cell = self.answers(&format!("{path:?} {query:?}"));
+        let asked = async || Arc::new(self.ask(&found, by, path, query).await);
+        let answered = cell.get_or_init(asked).await;
         let mut answers = Answers {
             of: Vec::new(),
             missing: found.missing.clone(),
@@ -141,11 +151,10 @@ impl Fleet {
     pub(super) async fn post(
         &self,
         by: &Caller,
-        path: &str,
+        path: &[&str],
         body: impl Fn(&str) -> Option<Value>,
     ) -> Vec<DoneAt> {
-        lock(&self.fresh).clear();
-        let status: Answers<HostStatus> = self.get(by, "/v1/status", &[]).await;
+        let status: Answers<HostStatus> = self.get(by, &STATUS, &[]).await;
         let ids = status.of.into_iter().map(|(host, status)| {
             let id = id(&host, &status);
             (host, id)
@@ -164,10 +173,7 @@ impl Fleet {
         };
         let others = found.others.iter().map(async |other| {
             let (id, body) = meant(other.name())?;
-            let parts: Vec<_> = path.split('/').filter(|it| !it.is_empty()).collect();
-            let answer = other
-                .post_by::<Value>(&parts, &body, &by.for_others())
-                .await;
+            let answer = other.post_by::<Value>(path, &body, &by.for_others()).await;
             Some(DoneAt {
                 host: other.name().to_owned(),
                 id,
@@ -175,7 +181,7 @@ impl Fleet {
             })
         });
         let (own, others) = tokio::join!(own, join_all(others));
-        lock(&self.fresh).clear();
+        self.forget();
         own.into_iter()
             .chain(others.into_iter().flatten())
             .collect()
@@ -185,7 +191,7 @@ impl Fleet {
         &self,
         found: &Found,
         by: &Caller,
-        path: &str,
+        path: &[&str],
         query: &[(&str, &str)],
     ) -> Vec<Answered> {
         let own = async {
@@ -194,8 +200,7 @@ impl Fleet {
             Answered { host, answer }
         };
         let others = found.others.iter().map(async |other| {
-            let parts: Vec<_> = path.split('/').filter(|it| !it.is_empty()).collect();
-            let answer = timeout(ANSWER, other.get::<Value>(&parts, query)).await;
+            let answer = timeout(ANSWER, other.get::<Value>(path, query)).await;
             Answered {
                 host: other.name().to_owned(),
                 answer: match answer {
@@ -212,7 +217,7 @@ impl Fleet {
     async fn own(
         &self,
         by: &Caller,
-        path: &str,
+        path: &[&str],
         query: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Result<Value, String> {
@@ -221,36 +226,58 @@ impl Fleet {
             .iter()
             .map(|(name, value)| (owned(name), owned(value)));
         let call = Call::of_page(by.clone(), query.collect(), body);
-        run::at(&self.interface, path, call).await
+        let parts = path
+            .iter()
+            .map(|part| format!("/{}", utf8_percent_encode(part, NON_ALPHANUMERIC)));
+        run::at(&self.interface, &parts.collect::<String>(), call).await
     }
 
-    fn kept(&self, asked: &str) -> Option<Arc<Vec<Answered>>> {
-        let fresh = lock(&self.fresh);
-        let (at, answered) = fresh.get(asked)?;
-        (at.elapsed() < FRESH_FOR).then(|| Arc::clone(answered))
-    }
-
-    fn keep(&self, asked: String, answered: &Arc<Vec<Answered>>) {
+    /// Where the answers to a question are, or come to. Who asks the same meanwhile waits for them.
+    fn answers(&self, asked: &str) -> Arc<OnceCell<Arc<Vec<Answered>>>> {
         let mut fresh = lock(&self.fresh);
         fresh.retain(|_, (at, _)| at.elapsed() < FRESH_FOR);
-        if fresh.len() < QUESTIONS {
-            fresh.insert(asked, (Instant::now(), Arc::clone(answered)));
+        if let Some((_, cell)) = fresh.get(asked) {
+            return Arc::clone(cell);
         }
+        let cell = Arc::<OnceCell<_>>::default();
+        if fresh.len() < QUESTIONS {
+            fresh.insert(asked.to_owned(), (Instant::now(), Arc::clone(&cell)));
+        }
+        cell
     }
 
     /// The other hosts. One at an address of this host is this one, and not another.
     async fn found(&self) -> Arc<Found> {
-        if let Some((at, found)) = &*lock(&self.known)
-            && at.elapsed() < KNOWN_FOR
-        {
-            return Arc::clone(found);
-        }
-        let token = self
-            .token
-            .as_ref()
-            .map(|token| token.load().as_ref().clone());
+        let cell = {
+            let mut known = lock(&self.known);
+            let is_good = |(at, cell): &&KnownHosts| {
+                let good_for = match cell.get() {
+                    Some(found) if !found.are_all_known => FRESH_FOR,
+                    Some(_) | None => KNOWN_FOR,
+                };
+                at.elapsed() < good_for
+            };
+            match known.as_ref().filter(is_good) {
+                Some((_, cell)) => Arc::clone(cell),
+                None => {
+                    let cell = Arc::<OnceCell<_>>::default();
+                    *known = Some((Instant::now(), Arc::clone(&cell)));
+                    cell
+                }
+            }
+        };
+        let found = cell.get_or_init(async || Arc::new(self.look_up().await));
+        Arc::clone(found.await)
+    }
+
+    async fn look_up(&self) -> Found {
+        let token = self.token.as_ref();
+        let token = token.map(|token| token.load().as_ref().clone());
         let looked_up = self.urls.iter().map(|url| Host::all_at(url, token.clone()));
-        let mut found = Found::default();
+        let mut found = Found {
+            are_all_known: true,
+            ..Found::default()
+        };
         let mut hosts = Vec::new();
         for (url, looked_up) in self.urls.iter().zip(join_all(looked_up).await) {
             match looked_up {
@@ -274,15 +301,26 @@ impl Fleet {
             match id {
                 Some(id) if seen.contains(&id) => {}
                 id => {
+                    // It may be this host, which is starting.
+                    found.are_all_known &= id.is_some();
                     seen.extend(id.filter(|it| !it.is_empty()));
                     found.others.push(host);
                 }
             }
         }
-        let found = Arc::new(found);
-        *lock(&self.known) = Some((Instant::now(), Arc::clone(&found)));
         found
     }
+}
+
+/// The hosts that have not answered one of several questions, each once.
+pub(super) fn all_missing(parts: impl IntoIterator<Item = Vec<Missing>>) -> Vec<Missing> {
+    let mut missing = Vec::<Missing>::new();
+    for one in parts.into_iter().flatten() {
+        if missing.iter().all(|it| it.host != one.host) {
+            missing.push(one);
+        }
+    }
+    missing
 }
 
 impl std::fmt::Debug for Fleet {

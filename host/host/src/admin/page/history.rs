@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use backstop_core::failure::Timestamp;
-use serde_json::Value;
 
 use super::chart::{Bar, Chart, in_a_bar};
+use super::fleet::{Missing, all_missing};
 use super::text::{clock, shown};
 use super::view::View;
 use crate::admin::audit::Done;
@@ -30,6 +30,7 @@ pub(super) struct Past {
     pub(super) queues: BTreeMap<String, QueueHistory>,
     /// The newest first.
     pub(super) marks: Vec<Mark>,
+    pub(super) missing: Vec<Missing>,
 }
 
 /// How many minutes a view shows.
@@ -45,8 +46,8 @@ impl Past {
         let query = [("minutes", text.as_str())];
         let histories = view
             .fleet
-            .get::<HostHistory>(&view.by, "/v1/history", &query);
-        let audits = view.fleet.get::<HostAudit>(&view.by, "/v1/audit", &[]);
+            .get::<HostHistory>(&view.by, &["v1", "history"], &query);
+        let audits = view.fleet.get::<HostAudit>(&view.by, &["v1", "audit"], &[]);
         let (histories, audits) = tokio::join!(histories, audits);
         let mut queues = BTreeMap::<String, QueueHistory>::new();
         let mut marks = Vec::new();
@@ -64,13 +65,17 @@ impl Past {
             }));
         }
         let done = audits.of.into_iter().flat_map(|(_, audit)| audit.actions);
-        marks.extend(done.filter_map(|done| mark(&done)));
+        marks.extend(done.flat_map(marks_of));
         // An action that reached several hosts is one mark for each text.
         marks.sort_by(|one, other| (other.at, &other.text).cmp(&(one.at, &one.text)));
         marks.dedup_by(|one, other| {
             one.queue == other.queue && one.text == other.text && other.at.0 - one.at.0 < 2_000
         });
-        Self { queues, marks }
+        Self {
+            queues,
+            marks,
+            missing: all_missing([histories.missing, audits.missing]),
+        }
     }
 
     /// What happened to a queue.
@@ -123,11 +128,10 @@ impl QueueHistory {
     }
 }
 
-/// What an action did to a queue, if it did something that a chart should show.
-fn mark(done: &Done) -> Option<Mark> {
-    let action = done.action.strip_prefix("/v1/")?;
-    let result = done.result.as_deref()?;
-    if ![
+/// What an action did to queues, if it did something that a chart should show.
+fn marks_of(done: Done) -> Vec<Mark> {
+    let action = done.action.trim_start_matches("/v1/");
+    let is_shown = [
         "pause",
         "resume",
         "set",
@@ -135,24 +139,36 @@ fn mark(done: &Done) -> Option<Mark> {
         "reconsider",
         "rollback",
         "drain",
-    ]
-    .contains(&action)
-        || result.starts_with("dry run")
-    {
-        return None;
-    }
-    let request: Value = serde_json::from_str(&done.request).unwrap_or_default();
-    let queue = request.get("queue").and_then(Value::as_str);
-    Some(Mark {
+    ];
+    let Some(result) = done
+        .result
+        .as_deref()
+        .filter(|_| is_shown.contains(&action))
+    else {
+        return Vec::new();
+    };
+    let text = format!("{action} by {}: {result}", who(&done.by));
+    let mark = |queue: Option<String>| Mark {
         at: done.at,
-        queue: queue.map(str::to_owned),
-        text: format!("{action} by {}: {result}", who(&done.by)),
-    })
+        queue,
+        text: text.clone(),
+    };
+    if done.queues.is_empty() {
+        vec![mark(None)]
+    } else {
+        done.queues
+            .iter()
+            .cloned()
+            .map(|queue| mark(Some(queue)))
+            .collect()
+    }
 }
 
 /// The name that somebody has given, or where the request came from.
-fn who(by: &str) -> &str {
+pub(super) fn who(by: &str) -> &str {
     let name = by.split_once("(claims to be `");
-    name.and_then(|(_, name)| name.strip_suffix("`)"))
-        .unwrap_or(by)
+    let name = name
+        .and_then(|(_, name)| name.strip_suffix("`)"))
+        .unwrap_or(by);
+    name.rsplit_once(" from ").map_or(name, |(name, _)| name)
 }

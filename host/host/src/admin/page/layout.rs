@@ -8,8 +8,17 @@ use super::session::Session;
 use super::text::shown;
 use super::view::View;
 
-/// A view with everything around it. `missing` are the hosts that have not answered.
+/// A view with everything around it, which is renewed. `missing` are the hosts that have not answered.
 pub(super) fn page(view: &View<'_>, path: &str, missing: &[Missing], body: Markup) -> Markup {
+    around(view, path, parts(view, missing, true), body)
+}
+
+/// A view that stays as it is.
+pub(super) fn still(view: &View<'_>, path: &str, missing: &[Missing], body: Markup) -> Markup {
+    around(view, path, parts(view, missing, false), body)
+}
+
+fn around(view: &View<'_>, path: &str, parts: Markup, body: Markup) -> Markup {
     let title = VIEWS.iter().find(|(of, _)| *of == path);
     let title = title.map_or("Not found", |(_, name)| *name);
     document(
@@ -27,7 +36,7 @@ pub(super) fn page(view: &View<'_>, path: &str, missing: &[Missing], body: Marku
             }
             main #main tabindex="-1" {
                 h1 { (title) }
-                (parts(view, missing))
+                (parts)
                 (body)
             }
             footer {
@@ -43,9 +52,9 @@ pub(super) fn page(view: &View<'_>, path: &str, missing: &[Missing], body: Marku
 }
 
 /// The hosts that have not answered: a part is never shown as the whole.
-fn parts(view: &View<'_>, missing: &[Missing]) -> Markup {
+fn parts(view: &View<'_>, missing: &[Missing], is_live: bool) -> Markup {
     html! {
-        div #missing data-live {
+        div #missing data-live[is_live] {
             @if !missing.is_empty() {
                 div .notice.bad role="alert" {
                     p { strong { "This is not all: " } (missing.len()) " of the hosts did not answer." }
@@ -106,7 +115,7 @@ pub(super) fn scrolling(label: &str, table: Markup) -> Markup {
 
 /// What is at a path that has no view.
 pub(super) fn nothing(view: &View<'_>) -> Markup {
-    page(view, "", &[], html! { p { "There is no such view." } })
+    still(view, "", &[], html! { p { "There is no such view." } })
 }
 
 fn document(title: &str, body: Markup) -> Markup {

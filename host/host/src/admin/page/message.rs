@@ -4,7 +4,7 @@ use backstop_core::failure::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::layout::page;
+use super::layout::still;
 use super::text::{link, shown, time};
 use super::view::View;
 use crate::admin::routes::HostMessages;
@@ -14,10 +14,7 @@ pub(super) async fn view(view: &View<'_>) -> Markup {
     let id = view.value("id");
     let (found, missing) = match id {
         Some(id) => {
-            let path = format!(
-                "/v1/messages/{}",
-                percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC)
-            );
+            let path = ["v1", "messages", id];
             let answers = view.fleet.get::<HostMessages>(&view.by, &path, &[]).await;
             (answers.of, answers.missing)
         }
@@ -27,7 +24,7 @@ pub(super) async fn view(view: &View<'_>) -> Markup {
         .iter()
         .filter(|(_, it)| !it.messages.is_empty())
         .collect();
-    page(
+    still(
         view,
         "/message",
         &missing,

@@ -16,6 +16,7 @@ mod session;
 mod text;
 mod view;
 mod waiting;
+mod wake;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ use hyper::{HeaderMap, Method, StatusCode};
 use maud::Markup;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use self::fleet::Fleet;
 use self::session::Session;
@@ -57,6 +59,9 @@ const FILES: [(&str, &str, &str); 3] = [
     ("/page/icon.svg", "image/svg+xml", include_str!("icon.svg")),
 ];
 
+/// The most requests to the page at the same time: a host that hangs must not take the connections of probes.
+const PLACES: usize = 16;
+
 /// The views, with their paths and names.
 const VIEWS: [(&str, &str); 5] = [
     ("/", "Overview"),
@@ -79,6 +84,10 @@ pub(super) struct Page {
     fleet: Fleet,
     /// Signs sessions if no token is needed.
     own: Token,
+    /// The name of its cookie.
+    cookie: String,
+    /// How many requests are answered at the same time.
+    places: Semaphore,
 }
 
 /// What somebody says who wants to act.
@@ -98,7 +107,14 @@ impl Page {
         urls: Vec<String>,
         token: Option<Arc<ArcSwap<Token>>>,
     ) -> Self {
+        let cookie = if guard.tokens().is_empty() {
+            format!("{}-{}", session::NAME, interface.id)
+        } else {
+            session::NAME.to_owned()
+        };
         Self {
+            cookie,
+            places: Semaphore::new(PLACES),
             guard,
             fleet: Fleet::new(Arc::clone(interface), urls, token),
             own: Token::random(),
@@ -113,7 +129,13 @@ impl Page {
     /// Answers a request to one of its paths.
     pub(super) async fn answer(&self, parts: &Parts, body: Incoming, peer: Peer) -> FullResponse {
         let caller = Caller::of(peer, &HeaderMap::new());
-        let answered = match self.guard.page(parts) {
+        // No link opens what asks every host to count.
+        let admitted = if parts.uri.path() == PREVIEW {
+            self.guard.site(parts)
+        } else {
+            self.guard.page(parts)
+        };
+        let answered = match admitted {
             Ok(()) => self.answered(parts, body, &caller).await,
             Err(refused) => Err(refused),
         };
@@ -134,8 +156,11 @@ impl Page {
         if let Some((_, kind, text)) = FILES.iter().find(|(file, ..)| *file == path) {
             return Ok(with_type(kind, (*text).to_owned()));
         }
+        let _place = self.places.try_acquire().map_err(|_| {
+            Refused::unavailable("too many people look at the page at the same time: try again")
+        })?;
         let sessions = self.sessions();
-        let session = session::of(&parts.headers, &sessions, clock::now());
+        let session = session::of(&self.cookie, &parts.headers, &sessions, clock::now());
         if is_read {
             return Ok(self.read(parts, caller, session).await);
         }
@@ -146,7 +171,7 @@ impl Page {
         let call = Call::of_body(caller.clone(), call::read_body(body).await?);
         match path {
             "/page/sign-in" => self.sign_in(&call),
-            "/page/sign-out" => Ok(with_cookie(&session::no_cookie())),
+            "/page/sign-out" => Ok(with_cookie(&session::no_cookie(&self.cookie))),
             "/page/act" => {
                 let session = session.ok_or_else(|| {
                     Refused::unauthorized("sign in first: every action has a name")
@@ -187,18 +212,21 @@ impl Page {
         }
         let view = View {
             fleet: &self.fleet,
-            by: caller.clone(),
+            by: match &session {
+                Some(session) => caller.clone().named(&session.name),
+                None => caller.clone(),
+            },
             session,
             query: Call::parse_query(parts.uri.query().unwrap_or_default()),
             now: clock::now(),
         };
-        if let Some((kind, text)) = export(path, &view).await {
-            return with_type(kind, text);
+        if let Some(exported) = export(path, &view).await {
+            return exported;
         }
         let (shown, status) = match path {
             "/" => (overview::view(&view).await, StatusCode::OK),
             "/waiting" => (waiting::view(&view).await, StatusCode::OK),
-            PREVIEW => (waiting::preview(&view).await, StatusCode::OK),
+            PREVIEW => (wake::preview(&view).await, StatusCode::OK),
             "/message" => (message::view(&view).await, StatusCode::OK),
             "/policies" => (policies::view(&view).await, StatusCode::OK),
             "/audit" => (audit::view(&view).await, StatusCode::OK),
@@ -235,25 +263,29 @@ impl Page {
         let signing = sessions.iter().find(|(of, _)| *of == role);
         let (_, signing) = signing.ok_or_else(|| Refused::unauthorized("the token has changed"))?;
         let session = Session { name, role };
-        Ok(with_cookie(&session::cookie(
-            &session,
-            signing,
-            clock::now(),
-        )))
+        let cookie = session::cookie(&self.cookie, &session, signing, clock::now());
+        Ok(with_cookie(&cookie))
     }
 }
 
-/// What a view shows, as a file to keep: JSON or CSV, if the address says so.
-async fn export(path: &str, view: &View<'_>) -> Option<(&'static str, String)> {
+/// What a view shows, as a file to keep: JSON or CSV, if the address says so. A file does not say what it lacks, so there is none if a host is missing.
+async fn export(path: &str, view: &View<'_>) -> Option<FullResponse> {
     let form = view.value("format")?;
-    let table = match path {
+    let (table, missing) = match path {
         "/waiting" => waiting::table(view).await,
         "/audit" => audit::table(view).await,
         _ => return None,
     };
+    if let Some(missing) = missing.first() {
+        let text = format!(
+            "{} does not answer, and the table would lack what it has: try again",
+            missing.host
+        );
+        return Some(answer::response(Err(Refused::unavailable(text))));
+    }
     match form {
-        "csv" => Some(("text/csv; charset=utf-8", table.csv())),
-        "json" => Some(("application/json", table.json())),
+        "csv" => Some(with_type("text/csv; charset=utf-8", table.csv())),
+        "json" => Some(with_type("application/json", table.json())),
         _ => None,
     }
 }

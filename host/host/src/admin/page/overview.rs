@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::chart::timeline;
-use super::history::{Past, minutes};
+use super::fleet::all_missing;
+use super::history::{Past, minutes, who};
 use super::layout::{page, scrolling};
 use super::served::{At, served, versions};
 use super::text::{count, duration, link, share, shown, time};
@@ -27,9 +28,13 @@ const MARKS: usize = 50;
 
 pub(super) async fn view(view: &View<'_>) -> Markup {
     let minutes = minutes(view);
-    let (served, past, waits) =
-        tokio::join!(served(view), Past::of(view, minutes), Waits::of(view, &[]));
+    let (served, past, waits) = tokio::join!(
+        served(view),
+        Past::of(view, minutes),
+        Waits::of(view, &[("reach", "no")])
+    );
     let (served, missing) = served;
+    let missing = all_missing([missing, past.missing.clone(), waits.missing.clone()]);
     page(
         view,
         "/",
@@ -94,7 +99,10 @@ fn state(hosts: &[(String, At)], view: &View<'_>) -> Markup {
                     Some(until) => format!(" for {}", duration(until.0.saturating_sub(view.now.0))),
                     None => String::new(),
                 };
-                ("paused", format!("paused{until} by {}{why}", pause.by))
+                (
+                    "paused",
+                    format!("paused{until} by {}{why}", who(&pause.by)),
+                )
             }
             (None, Some(serving)) => match &serving.not_polled {
                 Some(reason) => ("bad", format!("not polled: {reason}")),

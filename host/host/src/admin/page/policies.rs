@@ -1,9 +1,12 @@
 //! The policies: which version is active at which host, what happened since, what was refused; and the way back.
 
+use std::collections::BTreeSet;
+
 use backstop_core::failure::Timestamp;
 use maud::{Markup, html};
 use serde_json::json;
 
+use super::fleet::all_missing;
 use super::history::Past;
 use super::layout::{page, scrolling};
 use super::served::{At, Served, served, versions};
@@ -26,6 +29,7 @@ struct Effect {
 
 pub(super) async fn view(view: &View<'_>) -> Markup {
     let ((served, missing), past) = tokio::join!(served(view), Past::of(view, MINUTES));
+    let missing = all_missing([missing, past.missing.clone()]);
     page(
         view,
         "/policies",
@@ -122,51 +126,65 @@ fn effects(history: &QueueHistory, since: Timestamp) -> Option<(Effect, Effect)>
     Some((of(swap - each), of(swap + 1)))
 }
 
-/// The button of the way back, with the queues that it affects.
+/// The button of the way back, with the queues that it affects: those that share the policy at some host.
 fn roll_back(view: &View<'_>, name: &str, hosts: &[(String, At)], served: &Served) -> Markup {
-    let sources = |hosts: &[(String, At)]| {
-        hosts
-            .first()
-            .map(|(_, at)| at.status.policy.sources.clone())
+    let shared = hosts
+        .iter()
+        .flat_map(|(_, at)| at.status.shared_with.iter().map(String::as_str));
+    let queues: BTreeSet<&str> = shared.chain([name]).collect();
+    let all = || {
+        queues
+            .iter()
+            .filter_map(|queue| served.get(*queue))
+            .flatten()
     };
-    let same = sources(hosts);
-    let queues: Vec<_> = served
-        .iter()
-        .filter(|(_, of)| sources(of) == same)
-        .map(|(queue, _)| queue)
-        .collect();
-    let digest = hosts
+    let ids: BTreeSet<&str> = all().map(|(_, at)| at.host.as_str()).collect();
+    let parts = hosts
         .first()
-        .and_then(|(_, at)| at.status.policy.live.first())
-        .map(|part| part.digest.to_string());
-    let digest = digest.unwrap_or_default();
-    let has_before = hosts
-        .iter()
-        .any(|(_, at)| at.status.policy.before.is_some());
-    let reason = if versions(hosts).len() > 1 {
+        .map_or(&[][..], |(_, at)| at.status.policy.live.as_slice());
+    let reason = if all()
+        .map(|(_, at)| digests(at))
+        .collect::<BTreeSet<_>>()
+        .len()
+        > 1
+    {
         Some(
             "Several versions are active: roll back host by host, with `backstop policy rollback`.",
         )
-    } else if !has_before {
+    } else if parts.len() > 1 {
+        Some("The policy has several parts: roll it back with `backstop policy rollback`.")
+    } else if !hosts
+        .iter()
+        .any(|(_, at)| at.status.policy.before.is_some())
+    {
         Some("There is no version before this one.")
     } else {
         view.may_not_act()
     };
-    let names = if queues.is_empty() {
-        vec![name.to_owned()]
-    } else {
-        queues.into_iter().cloned().collect()
-    };
-    let act =
-        json!({ "action": "rollback", "queues": names, "hosts": hosts.len(), "from": digest });
+    let digest = parts.first().map(|part| part.digest.to_string());
+    let names = queues
+        .iter()
+        .map(|queue| shown(queue))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let act = json!({ "action": "rollback", "queues": queues, "hosts": ids, "from": digest.unwrap_or_default() });
     html! {
-        form data-act=(act.to_string()) data-sure={ "Roll back " (shown(&names.join(", "))) " to the version before?" } {
+        form data-act=(act.to_string()) data-sure={ "Roll back " (names) " to the version before?" } {
             button disabled[reason.is_some()] { "Roll back" }
-            " the policy of " (shown(&names.join(", "))) " at " (hosts.len()) " hosts"
+            " the policy of " (names) " at " (ids.len()) " hosts"
             @if let Some(reason) = reason { p .hint { (reason) } }
             output role="status" {}
         }
     }
+}
+
+fn digests(at: &At) -> Vec<String> {
+    at.status
+        .policy
+        .live
+        .iter()
+        .map(|part| part.digest.to_string())
+        .collect()
 }
 
 #[cfg(test)]

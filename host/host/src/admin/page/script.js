@@ -11,7 +11,15 @@ async function refresh() {
         location.reload();
         return;
     }
+    if (!response.ok) {
+        throw new Error(`status ${response.status}`);
+    }
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    if (ids(document) !== ids(fresh) && !isWriting()) {
+        // A queue or a host has come or gone.
+        location.reload();
+        return;
+    }
     for (const part of document.querySelectorAll("[data-live]")) {
         const other = fresh.getElementById(part.id);
         const isUsed = part.contains(document.activeElement) && document.activeElement !== document.body;
@@ -19,6 +27,14 @@ async function refresh() {
             part.replaceWith(document.importNode(other, true));
         }
     }
+}
+
+function ids(of) {
+    return [...of.querySelectorAll("[data-live]")].map((part) => part.id).join(" ");
+}
+
+function isWriting() {
+    return document.activeElement instanceof HTMLInputElement;
 }
 
 function hasSelection(part) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fleet::{Missing, id};
+use super::fleet::{Missing, STATUS, id};
 use super::view::View;
 use crate::admin::routes::{HostStatus, QueueStatus};
 
@@ -19,10 +19,7 @@ pub(super) type Served = BTreeMap<String, Vec<(String, At)>>;
 
 /// The queues, by name, with what each host says of them.
 pub(super) async fn served(view: &View<'_>) -> (Served, Vec<Missing>) {
-    let answers = view
-        .fleet
-        .get::<HostStatus>(&view.by, "/v1/status", &[])
-        .await;
+    let answers = view.fleet.get::<HostStatus>(&view.by, &STATUS, &[]).await;
     let mut served = Served::new();
     for (name, host) in answers.of {
         let id = id(&name, &host);
@@ -35,8 +32,19 @@ pub(super) async fn served(view: &View<'_>) -> (Served, Vec<Missing>) {
     (served, answers.missing)
 }
 
-/// The versions that are active.
+/// The versions that are active, by their digests: a file may be called differently at each host.
 pub(super) fn versions(hosts: &[(String, At)]) -> BTreeSet<String> {
-    let titles = hosts.iter().map(|(_, at)| at.status.policy.title.clone());
-    titles.collect()
+    let titles: BTreeMap<Vec<String>, &str> = hosts
+        .iter()
+        .map(|(_, at)| {
+            let digests = at
+                .status
+                .policy
+                .live
+                .iter()
+                .map(|part| part.digest.to_string());
+            (digests.collect(), at.status.policy.title.as_str())
+        })
+        .collect();
+    titles.into_values().map(str::to_owned).collect()
 }

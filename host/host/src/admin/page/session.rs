@@ -14,8 +14,8 @@ use sha2::Sha256;
 use crate::admin::guard::Role;
 use crate::admin::token::Token;
 
-/// The name of the cookie. Cookies of one name are shared by all ports of a machine.
-const NAME: &str = "backstop";
+/// The name of the cookie, which all ports of a machine share: hosts with the same token may.
+pub(super) const NAME: &str = "backstop";
 
 /// How long a session lasts.
 pub(super) const LASTS: Duration = Duration::from_secs(12 * 3_600);
@@ -42,27 +42,32 @@ pub(super) fn name(given: &str) -> String {
 }
 
 /// The cookie of a session, until it ends.
-pub(super) fn cookie(session: &Session, token: &Token, now: Timestamp) -> String {
+pub(super) fn cookie(of: &str, session: &Session, token: &Token, now: Timestamp) -> String {
     let ends = now.plus(LASTS).0;
     let role = session.role.name();
     let signed = format!("{ends}.{role}.{}", URL_SAFE_NO_PAD.encode(&session.name));
     let code = URL_SAFE_NO_PAD.encode(code(token, &signed));
     let seconds = LASTS.as_secs();
-    format!("{NAME}={signed}.{code}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax")
+    format!("{of}={signed}.{code}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax")
 }
 
 /// The cookie that ends a session.
-pub(super) fn no_cookie() -> String {
-    format!("{NAME}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax")
+pub(super) fn no_cookie(of: &str) -> String {
+    format!("{of}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax")
 }
 
 /// The session of a request, if one of the tokens has signed it and it has not ended.
-pub(super) fn of(headers: &HeaderMap, tokens: &[(Role, Token)], now: Timestamp) -> Option<Session> {
+pub(super) fn of(
+    name: &str,
+    headers: &HeaderMap,
+    tokens: &[(Role, Token)],
+    now: Timestamp,
+) -> Option<Session> {
     let cookies = headers.get_all(COOKIE).iter();
     let mut values = cookies
         .filter_map(|header| header.to_str().ok())
         .flat_map(|header| header.split(';'))
-        .filter_map(|pair| pair.trim().strip_prefix(NAME)?.strip_prefix('='));
+        .filter_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
     values.find_map(|value| read(value, tokens, now))
 }
 
@@ -111,7 +116,7 @@ mod tests {
         let pair = cookie.split(';').next().unwrap();
         let text = format!("other=1; {pair}; backstop=nonsense");
         headers.insert(COOKIE, HeaderValue::from_str(&text).unwrap());
-        of(&headers, tokens, Timestamp(now))
+        of(NAME, &headers, tokens, Timestamp(now))
     }
 
     #[test]
@@ -121,7 +126,7 @@ mod tests {
             name: "Ana Ünal; admin".to_owned(),
             role: Role::Act,
         };
-        let cookie = cookie(&session, &one, Timestamp(1_000));
+        let cookie = cookie(NAME, &session, &one, Timestamp(1_000));
         let of = |role, token: &Token| vec![(role, token.clone())];
         let ends = 1_000 + 12 * 3_600_000;
         assert_eq!(found(&cookie, &of(Role::Act, &one), 2_000), Some(session));
@@ -143,7 +148,7 @@ mod tests {
             name: "ana".to_owned(),
             role: Role::View,
         };
-        let cookie = cookie(&session, &token, Timestamp(1_000));
+        let cookie = cookie(NAME, &session, &token, Timestamp(1_000));
         let tokens = [(Role::View, token.clone()), (Role::Act, token)];
         let value = cookie.split(';').next().unwrap();
         assert!(found(value, &tokens, 2_000).is_some());

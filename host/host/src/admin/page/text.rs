@@ -1,9 +1,14 @@
 //! Numbers, times and texts as the page shows them, and tables as files.
 
+use std::time::Duration;
+
 use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::text::{one_line, visible};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+
+/// The longest duration of a form: SQS keeps a message for 14 days at most.
+const LONGEST: Duration = Duration::from_secs(14 * 86_400);
 
 /// A text from outside: one line in which every character shows.
 pub(super) fn shown(text: &str) -> String {
@@ -61,6 +66,12 @@ pub(super) fn clock(at: Timestamp) -> String {
     at.rfc3339().get(11..16).unwrap_or_default().to_owned()
 }
 
+/// `2026-11-26 09:41`
+pub(super) fn day_and_clock(at: Timestamp) -> String {
+    let text = at.rfc3339().replace('T', " ");
+    text.get(..16).unwrap_or_default().to_owned()
+}
+
 /// `/waiting?queue=orders&code=HTTP+503`
 pub(super) fn link(path: &str, parameters: &[(&str, &str)]) -> String {
     let given = parameters.iter().filter(|(_, value)| !value.is_empty());
@@ -80,7 +91,7 @@ pub(super) fn parse_duration(text: &str) -> Option<Milliseconds> {
         return Some(Milliseconds(0));
     }
     let span = backstop_files::values::parse_span(text).ok()?;
-    Some(Milliseconds::from_duration(span))
+    (span <= LONGEST).then(|| Milliseconds::from_duration(span))
 }
 
 /// A table to keep as a file.
@@ -94,7 +105,8 @@ impl Table {
     /// CSV as RFC 4180 has it. A field that a spreadsheet would take for a formula begins with an apostrophe.
     pub(super) fn csv(&self) -> String {
         let field = |text: &str| {
-            let is_formula = text.starts_with(['=', '+', '-', '@', '\t']);
+            let text = shown(text);
+            let is_formula = text.starts_with(['=', '+', '-', '@', '\\']);
             let sign = if is_formula { "'" } else { "" };
             format!("\"{sign}{}\"", text.replace('"', "\"\""))
         };
@@ -152,7 +164,7 @@ mod tests {
                 "a \"b\"\nc".to_owned(),
             ]],
         };
-        let csv = "\"code\",\"count\"\r\n\"'=cmd|' /C calc'!A0\",\"a \"\"b\"\"\nc\"\r\n";
+        let csv = "\"code\",\"count\"\r\n\"'=cmd|' /C calc'!A0\",\"a \"\"b\"\"\\nc\"\r\n";
         assert_eq!(table.csv(), csv);
         let json: Value = serde_json::from_str(&table.json()).unwrap();
         assert_eq!(json[0]["count"], "a \"b\"\nc");

@@ -18,6 +18,13 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
+    /// Whether a field was sent with nothing but blanks in it.
+    pub(super) fn is_blank(&self, name: &str) -> bool {
+        self.query
+            .iter()
+            .any(|(given, value)| given == name && value.trim().is_empty())
+    }
+
     /// The last value of a parameter, unless it is empty: forms send empty fields, too.
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         let mut named = self.query.iter().rev().filter(|(given, _)| given == name);

@@ -1,28 +1,26 @@
 //! What waits: groups by code, class and attempt, and what can be done about it. A wake acts on the messages that its preview has counted, and on no others.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
-use backstop_core::failure::Timestamp;
 use maud::{Markup, html};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::chart::timeline;
-use super::fleet::{DoneAt, Missing};
-use super::layout::{page, scrolling};
-use super::served::{served, versions};
-use super::text::{Table, count, link, parse_duration, shown, time};
+use super::fleet::{Missing, all_missing};
+use super::layout::{page, scrolling, still};
+use super::served::{At, served, versions};
+use super::text::{Table, count, link, shown, time};
 use super::view::View;
-use crate::admin::routes::{HostAnswer, HostWaiting};
-use crate::waiting::{Count, Due, Group, QueueReport, Reach, Woken};
-
-/// The fields of the form that choose messages.
-const CHOICE: [&str; 4] = ["code", "class", "attempt", "id"];
+use super::wake::{self, CHOICE};
+use crate::admin::routes::HostWaiting;
+use crate::waiting::{Count, Due, Group, QueueReport, Reach};
 
 /// What waits in the queues, added over all hosts.
 #[derive(Debug)]
 pub(super) struct Waits {
     queues: BTreeMap<String, (QueueReport, Vec<Reach>)>,
-    missing: Vec<Missing>,
+    pub(super) missing: Vec<Missing>,
 }
 
 impl Waits {
@@ -30,7 +28,7 @@ impl Waits {
     pub(super) async fn of(view: &View<'_>, query: &[(&str, &str)]) -> Self {
         let answers = view
             .fleet
-            .get::<HostWaiting>(&view.by, "/v1/waiting", query)
+            .get::<HostWaiting>(&view.by, &["v1", "waiting"], query)
             .await;
         let mut queues = BTreeMap::<String, (QueueReport, Vec<Reach>)>::new();
         for report in answers.of.into_iter().flat_map(|(_, it)| it.queues) {
@@ -92,24 +90,38 @@ fn add(sum: &mut QueueReport, other: QueueReport) {
 
 /// The parameters that choose messages, for hosts.
 fn query<'a>(view: &'a View<'_>) -> Vec<(&'static str, &'a str)> {
-    let names = std::iter::once("queue").chain(CHOICE);
-    names
+    CHOICE
+        .into_iter()
         .filter_map(|name| Some((name, view.value(name)?)))
         .collect()
 }
 
 pub(super) async fn view(view: &View<'_>) -> Markup {
-    let (waits, (served, _)) = tokio::join!(all(view), served(view));
+    if view
+        .value("attempt")
+        .is_some_and(|it| it.parse::<NonZeroU32>().is_err())
+    {
+        return still(
+            view,
+            "/waiting",
+            &[],
+            html! {
+                p .notice.bad { "`attempt` is no number of failed attempts: expected one from 1." }
+            },
+        );
+    }
+    let (waits, (served, missing)) = tokio::join!(all(view), served(view));
+    let missing = all_missing([missing, waits.missing.clone()]);
     let chosen = view.value("queue");
     let hosts = chosen.and_then(|queue| served.get(queue));
     page(
         view,
         "/waiting",
-        &waits.missing,
+        &missing,
         html! {
             (form(view, served.keys()))
             @if let (Some(queue), Some(hosts)) = (chosen, hosts) {
-                (controls(view, queue, hosts.len()))
+                (controls(view, queue, hosts))
                 p { "Version: " (shown(&versions(hosts).into_iter().collect::<Vec<_>>().join(", "))) "." }
             }
             @if waits.queues.is_empty() { p { "No host that answers serves such a queue." } }
@@ -124,14 +136,19 @@ pub(super) async fn view(view: &View<'_>) -> Markup {
     )
 }
 
+/// What waits of the messages that are chosen, in the queue that is named. All hosts are asked for all queues: one that does not serve this one is not missing.
 async fn all(view: &View<'_>) -> Waits {
-    Waits::of(view, &query(view)).await
+    let mut waits = Waits::of(view, &query(view)).await;
+    if let Some(queue) = view.value("queue") {
+        waits.queues.retain(|name, _| name == queue);
+    }
+    waits
 }
 
 /// This view with another parameter.
 fn with(view: &View<'_>, name: &str, value: &str) -> String {
     let mut parameters = query(view);
-    parameters.push(("all", view.value("all").unwrap_or_default()));
+    parameters.push(("queue", view.value("queue").unwrap_or_default()));
     parameters.push((name, value));
     link("/waiting", &parameters)
 }
@@ -156,8 +173,9 @@ fn form<'a>(view: &View<'_>, queues: impl Iterator<Item = &'a String>) -> Markup
 }
 
 /// Pause and resume.
-fn controls(view: &View<'_>, queue: &str, hosts: usize) -> Markup {
+fn controls(view: &View<'_>, queue: &str, hosts: &[(String, At)]) -> Markup {
     let reason = view.may_not_act();
+    let hosts: Vec<_> = hosts.iter().map(|(_, at)| &at.host).collect();
     let pause = json!({ "action": "pause", "queue": queue, "hosts": hosts });
     let resume = json!({ "action": "resume", "queue": queue, "hosts": hosts });
     html! {
@@ -193,7 +211,7 @@ fn queue(view: &View<'_>, name: &str, report: &QueueReport, reaches: &[Reach]) -
                 tbody {
                     @for group in &report.groups {
                         tr {
-                            td { a href=(link("/waiting", &[("queue", name), ("code", &group.code), ("class", &group.class)])) { (shown(&group.code)) } }
+                            td { (choose(name, group)) }
                             td { (shown(&group.class)) }
                             td .number { (count(group.count)) }
                             td { (time(group.next, view.now)) }
@@ -210,152 +228,22 @@ fn queue(view: &View<'_>, name: &str, report: &QueueReport, reaches: &[Reach]) -
                 }
             }
         }
-        @if view.value("queue") == Some(name) { (wake(view, name)) }
+        @if view.value("queue") == Some(name) { (wake::link_to_preview(view, name)) }
     }
 }
 
-/// The link to the preview of a wake, with what it needs.
-fn wake(view: &View<'_>, name: &str) -> Markup {
-    let is_chosen = CHOICE.iter().any(|field| view.value(field).is_some());
+/// A group's code, and the link that chooses its messages. A code that is blank or has a `*` would choose others, too.
+fn choose(queue: &str, group: &Group) -> Markup {
+    let is_exact = |text: &str| text.trim() == text && !text.is_empty() && !text.contains('*');
     html! {
-        form method="get" action="/waiting/wake" .wake {
-            input type="hidden" name="queue" value=(name);
-            @for field in CHOICE {
-                @if let Some(value) = view.value(field) { input type="hidden" name=(field) value=(value); }
-            }
-            @if !is_chosen { label { input type="checkbox" name="all" value="yes" required; " all of them" } }
-            label { "Spread over (0: at once)" input name="spread" value="0"; }
-            button { "Preview a wake" }
-        }
+        @if is_exact(&group.code) && is_exact(&group.class) {
+            a href=(link("/waiting", &[("queue", queue), ("code", &group.code), ("class", &group.class)])) { (shown(&group.code)) }
+        } @else { code { (shown(&format!("{:?}", group.code))) } }
     }
-}
-
-/// The preview of a wake: the exact messages, counted at each host.
-pub(super) async fn preview(view: &View<'_>) -> Markup {
-    let Some((queue, filter)) = choice(view) else {
-        return page(
-            view,
-            "/waiting",
-            &[],
-            html! {
-                p .notice.bad { "Nothing is chosen: name a queue and a code, a class, an attempt or an id, or choose all." }
-            },
-        );
-    };
-    let spread = parse_duration(view.value("spread").unwrap_or("0"));
-    let Some(spread) = spread else {
-        return page(
-            view,
-            "/waiting",
-            &[],
-            html! {
-                p .notice.bad { "`spread` is no duration: expected one such as 5m or 30s, or 0." }
-            },
-        );
-    };
-    let (served, missing) = served(view).await;
-    let serving = served.get(queue).into_iter().flatten();
-    let serving: Vec<_> = serving.map(|(_, queue)| queue.host.clone()).collect();
-    let body = wake_body(queue, &filter, spread.0, None, true);
-    let meant = |id: &str| serving.iter().any(|it| it == id).then(|| body.clone());
-    let done = view.fleet.post(&view.by, "/v1/wake", meant).await;
-    let mut counted = Vec::new();
-    let mut lost = missing;
-    for DoneAt { host, id, answer } in done {
-        let read = answer.and_then(|it| {
-            serde_json::from_value::<HostAnswer<Woken>>(it).map_err(|error| error.to_string())
-        });
-        match read {
-            Ok(answer) => counted.push((host, id, answer.result)),
-            Err(why) => lost.push(Missing { host, why }),
-        }
-    }
-    let total: u64 = counted.iter().map(|(.., it)| it.matched).sum();
-    let sooner: u64 = counted.iter().map(|(.., it)| it.woken + it.resent).sum();
-    let out = Reach::missing(counted.iter().map(|(.., it)| it.reach)).unwrap_or_default();
-    let hosts: Map<String, Value> = counted
-        .iter()
-        .map(|(_, id, it)| (id.clone(), json!(it.as_of.0)))
-        .collect();
-    let act = json!({ "action": "wake", "queue": queue, "filter": filter, "spread": spread.0, "as-of": hosts });
-    let reason = view
-        .may_not_act()
-        .or((sooner == 0).then_some("None of them would come sooner."));
-    page(
-        view,
-        "/waiting",
-        &lost,
-        html! {
-            section .card {
-                h2 { "Preview of a wake in " (shown(queue)) }
-                p {
-                strong { (count(total)) } " messages match, and " strong { (count(sooner)) } " of them would come sooner, "
-                @if spread.0 == 0 { "at once." } @else { "spread over " (spread) "." }
-            }
-                @if !lost.is_empty() { p .notice.bad { "The hosts above have not answered: their messages are not among these, and stay as they are." } }
-                @if out > 0 { p .notice { "About " (count(out)) " more messages are invisible and out of reach of all hosts." } }
-                (scrolling("The preview by host", html! { table {
-                    thead { tr { th { "Host" } th .number { "Match" } th .number { "Come sooner" } th .number { "As soon anyway" } th .number { "Sent again, sooner" } } }
-                    tbody { @for (host, _, it) in &counted {
-                        tr { td { (shown(host)) } td .number { (count(it.matched)) } td .number { (count(it.woken)) } td .number { (count(it.as_soon)) } td .number { (count(it.resent)) } }
-                    } }
-                } }))
-                p .hint { "Exactly these are woken: no message that fails after this preview, at these hosts only." }
-                form data-act=(act.to_string()) {
-                    button disabled[reason.is_some()] { "Wake these " (count(sooner)) " messages" }
-                    " " a href=(with(view, "", "")) { "Back" }
-                    output role="status" {}
-                }
-                @if let Some(reason) = reason { p .hint { (reason) } }
-            }
-        },
-    )
-}
-
-/// The queue and the filter that the address names. Nothing chooses nothing.
-fn choice<'a>(view: &'a View<'_>) -> Option<(&'a str, Value)> {
-    let queue = view.value("queue")?;
-    let mut filter = Map::new();
-    for field in CHOICE {
-        if let Some(value) = view.value(field) {
-            let value = match field {
-                "attempt" => json!([value.parse::<u32>().ok()?]),
-                _ => json!([value]),
-            };
-            filter.insert(field.to_owned(), value);
-        }
-    }
-    let is_all = view.value("all").is_some();
-    (is_all == filter.is_empty()).then_some((queue, filter.into()))
-}
-
-/// The body of a wake. `until` narrows it to what had failed by then.
-pub(super) fn wake_body(
-    queue: &str,
-    filter: &Value,
-    spread: u32,
-    until: Option<Timestamp>,
-    dry_run: bool,
-) -> Value {
-    let mut filter = filter.clone();
-    if let (Some(until), Some(filter)) = (until, filter.as_object_mut()) {
-        filter.insert("failed-until".to_owned(), json!(until.0));
-    }
-    let mut body = json!({ "queue": queue, "spread": spread, "dry-run": dry_run });
-    let is_all = filter.as_object().is_none_or(Map::is_empty);
-    if let Some(body) = body.as_object_mut() {
-        let (name, value) = if is_all {
-            ("all", json!(true))
-        } else {
-            ("filter", filter)
-        };
-        body.insert(name.to_owned(), value);
-    }
-    body
 }
 
 /// The groups, as a file.
-pub(super) async fn table(view: &View<'_>) -> Table {
+pub(super) async fn table(view: &View<'_>) -> (Table, Vec<Missing>) {
     let waits = all(view).await;
     let rows = waits.queues.iter().flat_map(|(name, (report, _))| {
         report.groups.iter().map(|group| {
@@ -369,8 +257,9 @@ pub(super) async fn table(view: &View<'_>) -> Table {
             ]
         })
     });
-    Table {
+    let table = Table {
         names: vec!["queue", "code", "class", "messages", "next-due", "last-due"],
         rows: rows.collect(),
-    }
+    };
+    (table, waits.missing)
 }

@@ -98,7 +98,7 @@ fn roll_back_all(queues: &[AdminQueue], from: Option<&str>, call: &Call) -> Vec<
                 result
             }
         };
-        let mut status = QueueStatus::of(queue);
+        let mut status = QueueStatus::of(queue, queues);
         match result {
             Ok(rolled_back) => status.rolled_back = Some(rolled_back),
             Err(reason) => status.not_rolled_back = Some(reason),

@@ -40,6 +40,9 @@ pub struct QueueStatus {
     pub down: Vec<Down>,
     /// The status of its policy.
     pub policy: Status,
+    /// The other queues of this host with the same policy, which swap and are rolled back together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared_with: Vec<String>,
     /// The rollback, if one was requested and done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back: Option<RolledBack>,
@@ -49,8 +52,11 @@ pub struct QueueStatus {
 }
 
 impl QueueStatus {
-    pub(super) fn of(queue: &AdminQueue) -> Self {
+    pub(super) fn of(queue: &AdminQueue, all: &[AdminQueue]) -> Self {
+        let others = all.iter().filter(|it| it.name != queue.name);
+        let sharing = others.filter(|it| Arc::ptr_eq(&it.policy, &queue.policy));
         Self {
+            shared_with: sharing.map(|it| it.name.clone()).collect(),
             queue: queue.name.clone(),
             url: queue.waiting.as_ref().map(|it| it.url().to_owned()),
             serving: queue.serving(),
@@ -72,6 +78,11 @@ pub(super) fn of(host: &Interface) -> Result<HostStatus, Refused> {
     Ok(HostStatus {
         process: std::process::id(),
         host: host.id.clone(),
-        queues: host.queues()?.iter().map(QueueStatus::of).collect(),
+        queues: statuses(host.queues()?),
     })
+}
+
+fn statuses(queues: &[AdminQueue]) -> Vec<QueueStatus> {
+    let statuses = queues.iter().map(|queue| QueueStatus::of(queue, queues));
+    statuses.collect()
 }

@@ -60,6 +60,7 @@ pub(super) async fn waiting(host: Arc<Interface>, call: Call) -> Result<Answer, 
         "id",
         "due-after",
         "failed-until",
+        "reach",
     ])?;
     let texts = |name: &'static str| call.values(name).map(str::to_owned).collect::<Vec<_>>();
     let filter = Filter {
@@ -80,8 +81,17 @@ pub(super) async fn waiting(host: Arc<Interface>, call: Call) -> Result<Answer, 
     let queues = host.queues()?.iter();
     let named = queues.filter(|queue| names.is_empty() || names.contains(&queue.name));
     let reports = named.filter_map(|queue| Some((queue, queue.waiting.as_ref()?)));
+    let with_reach = match call.values("reach").last() {
+        None | Some("yes") => true,
+        Some("no") => false,
+        Some(_) => return Err(Refused::invalid("`reach` expects yes or no")),
+    };
     let reports = reports.map(async |(queue, waiting)| {
-        let mut report = waiting.report(&filter).await;
+        let mut report = if with_reach {
+            waiting.report(&filter).await
+        } else {
+            waiting.remembered(&filter)
+        };
         report.reach.known += queue.in_hand();
         report.not_polled = queue.not_polled();
         report
