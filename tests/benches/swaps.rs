@@ -107,7 +107,7 @@ fn decide(policy: &Arc<LivePolicy>, meanwhile: impl FnOnce(&AtomicBool) + Send) 
                     let mut took = Vec::new();
                     while started.elapsed() < DECIDING {
                         let began = Instant::now();
-                        decider.decide_now(&failure, &payload, journey);
+                        decider.decide_now(&failure, &payload, journey.clone());
                         took.push(began.elapsed());
                         // With pauses, as messages arrive.
                         std::thread::sleep(Duration::from_micros(300));

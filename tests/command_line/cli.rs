@@ -295,7 +295,8 @@ async fn texts_of_messages_and_workers_forge_no_log_lines_and_no_control_sequenc
     assert_eq!(counts["dead-lettered"], 1);
     assert!(log.contains(r#""message":"dead-letter""#), "{log}");
     let (records, log) = run(&["--decisions", "-"]).await;
-    let record: serde_json::Value = serde_json::from_str(&records).unwrap();
+    let record = records.lines().next().unwrap();
+    let record: serde_json::Value = serde_json::from_str(record).unwrap();
     assert_eq!(record["verdict"], "dead-letter");
     assert!(log.contains("dead-lettered=1"), "{log}");
     let (by, class) = (

@@ -189,7 +189,8 @@ async fn texts_of_policies_messages_and_workers_forge_no_line_of_logs_records_an
         }
         let written = std::fs::read_to_string(&records).unwrap();
         assert_safe(&written);
-        assert_eq!(written.lines().count(), 1, "{written}");
+        // The decision, and the death.
+        assert_eq!(written.lines().count(), 2, "{written}");
         // Nothing is lost: what was written means the same.
         let record = &read_records(records.as_ref())[0];
         assert!(

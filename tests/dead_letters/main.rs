@@ -9,6 +9,7 @@ mod archive;
 mod documents;
 mod incident;
 mod listing;
+mod lives;
 mod night;
 mod nothing_chosen;
 mod origins;

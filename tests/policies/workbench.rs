@@ -65,7 +65,8 @@ async fn a_recorded_failure_gets_the_recorded_decision() {
         lines.to_str().unwrap(),
     ];
     let records = text(&run(&arguments).await.stdout);
-    assert_eq!(records.lines().count(), 3);
+    // The last one is the death, an event.
+    assert_eq!(records.lines().count(), 4);
     for record in records.lines().take(2) {
         let mut child = command(&[
             "policy",

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 
+use backstop::record::{LifeEvent, WokenBy};
+use backstop_core::failure::Timestamp;
 use backstop_envelope::Envelope;
 use backstop_host::config::{self, AtOnce, Config, Key, variables};
 use backstop_telemetry::{Kind, METRICS};
@@ -179,12 +181,18 @@ async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
     };
-    let records = run("false", &["--max-attempts", "2", "--set", "base=1ms"]).await;
-    assert_eq!(records.len(), 2);
+    let lines = run("false", &["--max-attempts", "2", "--set", "base=1ms"]).await;
+    let (events, records): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|it| it["event"].is_string());
+    assert_eq!((records.len(), events.len()), (2, 1));
     let shadowed = run("false", &["--max-attempts", "2", "--shadow", "linear"]).await;
-    let documented = names_in_tables(&document("host/docs/decision-record.md"));
+    let shadowed = shadowed.iter().filter(|it| it["event"].is_null());
+    let text = document("host/docs/decision-record.md");
+    let (decisions, rest) = text.split_once("## Events").unwrap();
+    let (of_events, _) = rest.split_once("\n## ").unwrap();
+    let documented = names_in_tables(decisions);
     let mut seen = BTreeSet::new();
-    for record in records.iter().chain(&shadowed) {
+    for record in records.iter().chain(shadowed) {
         seen.extend(record.as_object().unwrap().keys().cloned());
         if let Some(shadow) = record["shadow"].as_object() {
             seen.extend(shadow.keys().cloned());
@@ -208,8 +216,10 @@ async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
         "hops",
         "kind",
         "log",
+        "original-id",
         "payload",
         "payload-left-out",
+        "received-as",
         "skipped",
     ];
     let rare = rare.map(str::to_owned).into();
@@ -220,6 +230,48 @@ async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
             .collect::<BTreeSet<_>>(),
         rare
     );
+    for event in events_of_each_kind() {
+        let fields = event.as_object().unwrap();
+        let name = event["event"].as_str().unwrap();
+        for word in fields.keys().map(String::as_str).chain([name]) {
+            assert!(of_events.contains(&format!("`{word}`")), "{word}");
+        }
+    }
+}
+
+/// Events with all fields that they can have.
+fn events_of_each_kind() -> Vec<Value> {
+    let some = || Some("x".to_owned());
+    let events = [
+        LifeEvent::Succeeded {
+            attempt: 1,
+            not_deleted: true,
+        },
+        LifeEvent::DeadLettered {
+            reason: "x".to_owned(),
+            dead_letter_queue: "x".to_owned(),
+            letter_id: some(),
+        },
+        LifeEvent::SentAgain {
+            sent_as: some(),
+            due: Timestamp(1),
+            hops: 1,
+        },
+        LifeEvent::Woken {
+            by: WokenBy::Hop,
+            due: Timestamp(1),
+            was_due: Timestamp(2),
+            policy: some(),
+        },
+        LifeEvent::Paused {
+            by: "x".to_owned(),
+            why: some(),
+            until: Some(Timestamp(1)),
+        },
+        LifeEvent::Resumed { by: "x".to_owned() },
+    ];
+    let json = |event| serde_json::to_value(event).unwrap();
+    events.into_iter().map(json).collect()
 }
 
 #[test]

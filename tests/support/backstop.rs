@@ -200,6 +200,19 @@ pub async fn serve(queues: &Queues, worker: &Worker, more: &[&str]) -> Running {
 
 /// The decision records in a file.
 pub fn read_records(path: &Path) -> Vec<Value> {
+    let mut lines = record_lines(path);
+    lines.retain(|line| line["event"].is_null());
+    lines
+}
+
+/// The events in a file of decision records.
+pub fn read_events(path: &Path) -> Vec<Value> {
+    let mut lines = record_lines(path);
+    lines.retain(|line| !line["event"].is_null());
+    lines
+}
+
+fn record_lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())

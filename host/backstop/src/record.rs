@@ -7,14 +7,17 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! for line in std::fs::read_to_string("decisions.jsonl")?.lines() {
-//!     let record: DecisionRecord = serde_json::from_str(line)?;
-//!     let failure = &record.failure;
-//!     println!("{}, attempt {}: {:?}", failure.message_id, failure.attempt, record.decision.action);
+//!     // The others are events, such as a success after a failure.
+//!     if let Ok(record) = serde_json::from_str::<DecisionRecord>(line) {
+//!         let failure = &record.failure;
+//!         println!("{}, attempt {}: {:?}", failure.message_id, failure.attempt, record.decision.action);
+//!     }
 //! }
 //! # Ok(())
 //! # }
 //! ```
 
 pub use backstop_records::{
-    Aspect, DecisionRecord, End, LogLine, PartName, ShadowOutcome, Shadowed, Skipped,
+    Aspect, DecisionRecord, End, EventRecord, LifeEvent, LogLine, MessageIds, OtherIds, PartName,
+    Recorded, ShadowOutcome, Shadowed, Skipped, WokenBy,
 };

@@ -1,34 +1,39 @@
 //! `backstop why`: the life of one message, from decision records and from the hosts that remember it.
 
+mod letters;
+mod print;
+mod story;
 mod waiting;
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, Seek};
+use std::path::{Path, PathBuf};
 
 use backstop_core::clock;
-use backstop_core::decision::{Action, DecidedBy};
-use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::settings::parse_pair;
 use backstop_core::text::one_line;
 use backstop_files::regular_file::described;
-use backstop_host::admin::HostMessages;
+use backstop_host::admin::{Host, HostMessages};
 use backstop_host::config::Config;
-use backstop_records::{DecisionRecord, Destination, files_of};
+use backstop_records::{Destination, files_of};
 use backstop_settle::waiting::Reach;
-use backstop_workbench::replay::{Candidate, Life, Lines, NotComparable, Step, Today};
+use backstop_workbench::replay::Candidate;
 use clap::Parser;
 use serde_json::json;
+use tempfile::NamedTempFile;
+use tokio::runtime::Handle;
 
+use self::story::{Sources, Story};
 use crate::dlq::runs;
 use crate::error::{CommandError, Exit, Result, unreadable};
-use crate::hosts::{HostPlace, NoHost, default_config};
+use crate::hosts::{HostPlace, Hosts, NoHost, default_config};
 use crate::ids::{Kind, elsewhere};
 use crate::policy::replay::candidates::{named, queues};
-use crate::policy::replay::size;
-use crate::terminal::style::{DIM, YELLOW};
-use crate::terminal::{Progress, count, joined, println};
+use crate::terminal::{count, joined, println};
 use crate::waiting::OUT_OF_REACH;
+
+/// The most ids of a message that hosts are asked for.
+const MOST_ASKED: usize = 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,15 +52,18 @@ Examples:
   Records of several days and hosts, also those that gzip has compressed:
     backstop why 5fea7756-0ea4-451a-a703-a558b933e274 decisions-*.gz
 
-Exits with 1 if no host remembers the message and no record has its id. A host remembers a message while it waits, and only if the host has seen it fail since its start. `backstop run --decisions FILE` writes records. A dead letter has its message's id in the attribute BackstopMessageId";
+  From the id of a letter, with an archive, and the runs that operators share:
+    backstop why 9f0c2d3e-5b7a-4f6e-8d1c-2a3b4c5d6e7f decisions-*.gz --archive old.jsonl --runs s3://operations/redrives
 
-/// Show the life of one message: its attempts, why each failed, and what was decided
+Exits with 1 if no host remembers the message and no record has its id. A host remembers a message while it waits, and only if the host has seen it fail since its start. `backstop run --decisions FILE` writes records";
+
+/// Show the life of one message: its attempts, why each failed, what was decided, and what became of it
 ///
-/// The hosts that run on this machine, or the one of --admin, are asked whether the message waits: until when, and what their active policy would say today. The records of the message are shown in their order, whichever file or host they come from: the error, the class, the decision and who made it, and when the next attempt is due. With --policy or --config, each failure also gets the answer of that policy; with --config within the limits of the queue, and without RECORDS from the file that its `decisions.record` names.
+/// A message gets a new id when it is sent again, when it dies and when it is redriven. Each of them leads to the same story: records, archives and the runs of `dlq redrive` name the ids that belong together. The hosts that run on this machine, or the one of --admin, are asked whether the message waits: until when, and what their active policy would say today. The steps are shown in their order, whichever file or host they come from: attempts with the error, the class, the decision and who made it, and when the next one is due; wakes, pauses of the queue, deaths, archives, redrives, and the success. With --policy or --config, each failure also gets the answer of that policy; with --config within the limits of the queue, and without RECORDS from the file that its `decisions.record` names.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The id of the message, as logs, decision records and the other commands have it. The id of a redrive's run shows the run, as `dlq runs` does
+    /// An id of the message, as logs, decision records, letters, archives and the other commands have it. The id of a redrive's run shows the run, as `dlq runs` does
     #[arg(value_name = "MESSAGE-ID")]
     message: String,
 
@@ -75,10 +83,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
+    /// Also show when letters of the message were archived, from this file of `dlq archive`; may be repeated
+    #[arg(long, value_name = "FILE")]
+    archive: Vec<PathBuf>,
+
+    /// Also show the redrives of these runs: a folder, or s3://bucket/prefix [default: the folder of this user, or of BACKSTOP_STATE if that is one]
+    #[arg(long, value_name = "FOLDER|s3://…")]
+    runs: Option<String>,
+
     #[command(flatten)]
     place: HostPlace,
 
-    /// Print the records and answers as JSON
+    /// Print the records, the steps and the answers as JSON
     #[arg(long)]
     json: bool,
 }
@@ -88,34 +104,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     let records = args.records()?;
-    let bytes = size(&records)?;
-    let candidate = args.candidate()?;
-    let mut lines = Lines::of(records.clone());
-    let reading = Progress::bytes(bytes, "records");
-    let life = Life::read(&args.message, &mut lines, candidate.as_ref(), |read| {
-        reading.set(read);
-    })?;
-    drop(reading);
-    let hosts = args.place.running(args.config.as_deref())?;
-    let path = ["v1", "messages", &args.message];
-    let hosts = hosts.each(async |host| host.get::<HostMessages>(&path, &[]).await);
-    let hosts = match hosts {
-        Err(error) if error.error.is::<NoHost>() => Vec::new(),
-        answered => answered?,
+    let copy = copy_of_stdin(&records)?;
+    let sources = Sources {
+        records,
+        stdin: copy.as_ref().map(|it| it.path().to_owned()),
+        archives: args.archive.clone(),
+        runs: Handle::current().block_on(runs::of(args.runs.as_deref()))?,
     };
+    let story = sources.read(&args.message, args.candidate()?.as_ref())?;
+    let hosts = args.place.running(args.config.as_deref())?;
+    let hosts = args.remembered(&hosts, &story)?;
     let is_waiting = hosts.iter().any(|(_, it)| !it.messages.is_empty());
-    if life.decisions.is_empty() && !is_waiting {
+    if story.is_empty() && !is_waiting {
         let answers: Vec<_> = hosts.iter().map(|(_, answer)| answer).collect();
-        return Err(nothing_found(args, &records, &life, &answers));
+        return Err(nothing_found(args, &sources.records, &story, &answers));
     }
     if args.json {
         let hosts: Vec<_> = hosts.iter().map(|(_, messages)| messages).collect();
-        println!("{}", joined(json!(life), json!({"hosts": hosts})));
+        let story = story.json(&args.message);
+        println!("{}", joined(story, json!({"hosts": hosts})));
         return Ok(());
     }
     let now = clock::now();
-    if !life.decisions.is_empty() {
-        print(&life, is_waiting, now);
+    if !story.is_empty() {
+        print::print(&story, &args.message, is_waiting, now);
     }
     for (host, answer) in &hosts {
         for message in &answer.messages {
@@ -125,10 +137,53 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Standard input is read as often as further ids turn up, so it is copied to a file.
+fn copy_of_stdin(records: &[PathBuf]) -> Result<Option<NamedTempFile>> {
+    if !records.iter().any(|path| path == Path::new("-")) {
+        return Ok(None);
+    }
+    let copied = || {
+        let mut copy = NamedTempFile::new()?;
+        io::copy(&mut io::stdin().lock(), &mut copy)?;
+        copy.rewind()?;
+        Ok(copy)
+    };
+    copied()
+        .map(Some)
+        .map_err(unreadable("the records", Path::new("standard input")))
+}
+
 impl Args {
     fn config(&self) -> Option<PathBuf> {
         let given = self.config.clone();
         given.or_else(|| default_config().filter(|_| self.policy.is_none()))
+    }
+
+    /// What running hosts remember of the message, under the id that was given and those that were found.
+    fn remembered<'a>(
+        &self,
+        hosts: &'a Hosts,
+        story: &Story,
+    ) -> Result<Vec<(&'a Host, HostMessages)>> {
+        let named = story.named().into_iter();
+        let others: Vec<_> = named
+            .filter(|id| *id != self.message)
+            .take(MOST_ASKED)
+            .collect();
+        let of = async |host: &Host, id: &str| {
+            host.get::<HostMessages>(&["v1", "messages", id], &[]).await
+        };
+        let answered = hosts.each(async |host| {
+            let mut all = of(host, &self.message).await?;
+            for id in &others {
+                all.messages.extend(of(host, id).await?.messages);
+            }
+            Ok(all)
+        });
+        match answered {
+            Err(error) if error.error.is::<NoHost>() => Ok(Vec::new()),
+            answered => answered,
+        }
     }
 
     /// The files of the flags, or the one that the configuration names, once there is one.
@@ -162,7 +217,7 @@ impl Args {
 fn nothing_found(
     args: &Args,
     records: &[PathBuf],
-    life: &Life,
+    story: &Story,
     hosts: &[&HostMessages],
 ) -> CommandError {
     let files: Vec<_> = records
@@ -189,7 +244,7 @@ fn nothing_found(
     text.push_str(
         ". If it is the id of a letter, `backstop dlq show QUEUE ID` says which message that was",
     );
-    if let Some((at, why)) = &life.unreadable {
+    if let Some((at, why)) = &story.life.unreadable {
         text.push_str(&format!("; {at} names it and is {why}"));
     }
     text.push_str(&elsewhere(&args.message, &[Kind::Message]));
@@ -213,147 +268,5 @@ fn out_of_reach(hosts: &[&HostMessages]) -> String {
     format!(
         ". About so many invisible messages are out of reach, {OUT_OF_REACH}: {}",
         missing.join(", ")
-    )
-}
-
-fn print(life: &Life, is_waiting: bool, now: Timestamp) {
-    let queue = life.decisions.first().map_or("", |step| &step.record.queue);
-    println!(
-        "message {} of {}",
-        one_line(&life.message_id),
-        one_line(queue)
-    );
-    for step in &life.decisions {
-        let record = &step.record;
-        let failure = &record.failure;
-        println!();
-        // Work in progress elsewhere.
-        let attempt = if failure.error.is_in_progress() {
-            "no attempt".to_owned()
-        } else {
-            format!("attempt {}", failure.attempt)
-        };
-        println!(
-            "{attempt}  {}  {}",
-            failure.failed_at.rfc3339(),
-            one_line(&failure.error.to_string())
-        );
-        println!("  {}", one_line(&decision(record)));
-        for note in notes(record) {
-            println!("  {}", one_line(&note));
-        }
-        for line in &record.log {
-            println!(
-                "  log {}: {}",
-                one_line(&line.level),
-                one_line(&line.message)
-            );
-        }
-        if let Some(today) = &step.today {
-            println!("  {YELLOW}today: {}{YELLOW:#}", one_line(&answer(today)));
-        }
-        println!("  {DIM}{}{DIM:#}", step.at);
-    }
-    println!();
-    if life.left_out > 0 {
-        println!("{} further records are left out", life.left_out);
-    }
-    if let Some((at, why)) = &life.unreadable {
-        println!("{at} names the message and is {why}");
-    }
-    if !is_waiting && let Some(last) = life.decisions.last() {
-        println!("{}", what_follows(last, now));
-    }
-}
-
-/// `transient: retry in 2s (visibility), by full-jitter (3f2a91c04d17) base=2s`
-fn decision(record: &DecisionRecord) -> String {
-    let decision = &record.decision;
-    let made = match &decision.action {
-        Action::Retry { delay } => {
-            let (taken, hold) = (delay.whole_seconds(), decision.hold.as_str());
-            if taken == *delay {
-                format!("retry in {delay} ({hold})")
-            } else {
-                format!("retry in {taken} ({hold}, {delay} in whole seconds)")
-            }
-        }
-        action @ (Action::DeadLetter { .. } | Action::Discard { .. }) => action.to_string(),
-    };
-    let policy: Vec<_> = record
-        .policy
-        .iter()
-        .map(|part| {
-            if part.settings.is_empty() {
-                part.to_string()
-            } else {
-                format!("{part} {}", part.settings)
-            }
-        })
-        .collect();
-    let policy = policy.join(" + ");
-    let by = match &decision.decided_by {
-        DecidedBy::Policy => policy,
-        DecidedBy::Shortened(wanted) => format!("{policy}, which wanted {wanted}"),
-        DecidedBy::Bound(bound) => format!("the limit of the queue ({bound}), after {policy}"),
-        DecidedBy::Fallback(cause) => format!("the fallback: {} ({policy})", cause.text),
-    };
-    format!("{}: {made}, by {by}", decision.class)
-}
-
-/// What else the record says about the attempt.
-fn notes(record: &DecisionRecord) -> Vec<String> {
-    let mut notes = Vec::new();
-    if record.hops > 0 {
-        notes.push(format!(
-            "sent again {} times before it was due",
-            record.hops
-        ));
-    }
-    if let Some(down_for) = record.decision.down_for {
-        notes.push(format!(
-            "the policy says that what is behind it is down for {down_for}"
-        ));
-    }
-    if record.duplicate {
-        notes.push("another copy of the message had made this attempt already".to_owned());
-    }
-    if let Some(end) = record.end {
-        notes.push(format!("the call ended: {end}"));
-    }
-    notes
-}
-
-fn answer(today: &Today) -> String {
-    match today {
-        Today::Answer(answer) => match answer.class() {
-            Some(class) => format!("{class}: {answer}"),
-            None => answer.to_string(),
-        },
-        Today::Unknown(NotComparable::NotRecorded) => {
-            "unknown: the policy reads parts of the payload that the record does not have"
-                .to_owned()
-        }
-        Today::Unknown(_) => "unknown: the policy took too long".to_owned(),
-    }
-}
-
-/// What became of the message after its last record, as far as that shows.
-fn what_follows(last: &Step, now: Timestamp) -> String {
-    let record = &last.record;
-    let Action::Retry { delay } = record.decision.action else {
-        return format!("It ended with the {}.", record.decision.action.verdict());
-    };
-    let due = record
-        .failure
-        .failed_at
-        .plus(delay.whole_seconds().as_duration());
-    if now < due {
-        let left = Milliseconds::from_duration(due.since(now));
-        return format!("Its next attempt is due at {}, in {left}.", due.rfc3339());
-    }
-    format!(
-        "Its next attempt was due at {}. No later failure is recorded: it succeeded, waits for a host, or is being handled.",
-        due.rfc3339()
     )
 }

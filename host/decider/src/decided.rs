@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::decision::{Decision, Reach};
 use crate::failure::{Failure, Milliseconds};
+use crate::record::OtherIds;
 
 /// How a failed message came to this host, and how it can be held next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journey {
     /// How long it can be held.
     pub reach: Reach,
@@ -14,6 +15,8 @@ pub struct Journey {
     pub hops: u32,
     /// Whether another copy of it made this attempt already.
     pub is_duplicate: bool,
+    /// The ids that it has besides the one of its failure.
+    pub ids: OtherIds,
 }
 
 impl Journey {
@@ -23,6 +26,10 @@ impl Journey {
             reach,
             hops: 0,
             is_duplicate: false,
+            ids: OtherIds {
+                received_as: None,
+                original_id: None,
+            },
         }
     }
 }

@@ -7,10 +7,11 @@ use crate::decision::{
     Answer, Bounds, DecidedBy, Decision, FallbackCause, FallbackKind, Hold, Reach, Resend, decide,
 };
 use crate::decision_threads::DecisionThreads;
+use crate::events::Events;
 use crate::failure::{Failure, Milliseconds};
 use crate::observers::{DecisionMade, Observers};
 use crate::policy::{Evaluation, LivePolicy, Payload, Policy};
-use crate::record::Observer;
+use crate::record::{Observer, Recorded};
 use crate::shadow::{SETTLE_TIMEOUT, Shadow};
 
 /// The most that is remembered of what a policy has read from a message while that waits, in bytes.
@@ -45,6 +46,17 @@ impl Decider {
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.add(observer);
         self
+    }
+
+    /// Which events observers are told of, besides decisions.
+    pub fn recording(mut self, recorded: Recorded) -> Self {
+        self.observers.set_recorded(recorded);
+        self
+    }
+
+    /// Who hears what happens to messages between decisions.
+    pub fn events(&self) -> &Events {
+        self.observers.events()
     }
 
     /// Compares every decision with this shadow. Observers receive the decision after the shadow has answered.
@@ -94,7 +106,7 @@ impl Decider {
         payload: Arc<Payload>,
         journey: Journey,
     ) -> Decided {
-        let decider = self.clone();
+        let (decider, reach) = (self.clone(), journey.reach);
         let input = failure.clone();
         let threads = &self.threads;
         let decided = threads.run(move || decider.decide_now(&input, &payload, journey));
@@ -108,7 +120,7 @@ impl Decider {
                 "the host failed while it evaluated the policy",
             );
             Decided {
-                decision: decide(&failure, Err(cause), &self.bounds, journey.reach),
+                decision: decide(&failure, Err(cause), &self.bounds, reach),
                 policy: digests(&self.policy.current()),
                 payload: Some(PayloadParts::new()),
             }

@@ -3,11 +3,13 @@
 mod decided;
 mod decider;
 mod decision_threads;
+mod events;
 mod observers;
 pub mod shadow;
 
 pub use decided::{Decided, DecidedFailure, Journey, PayloadParts, RememberedFailure};
 pub use decider::Decider;
+pub use events::{Events, other_ids};
 
 use backstop_core::clock;
 use backstop_core::{decision, failure, text};

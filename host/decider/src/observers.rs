@@ -5,19 +5,19 @@ use std::sync::Arc;
 use crate::clock;
 use crate::decided::Journey;
 use crate::decision::{Bounds, Decision};
+use crate::events::Events;
 use crate::failure::Failure;
 use crate::policy::{Evaluation, Payload, Policy};
-use crate::record::{DecisionRecord, Observer};
+use crate::record::{DecisionRecord, Observer, Recorded};
 use crate::shadow::{Case, Shadow};
 use crate::telemetry::Decisions;
 
 /// The observers of one queue's decisions.
 #[derive(Clone)]
 pub(crate) struct Observers {
-    queue: String,
     metrics: Decisions,
     shadow: Option<Arc<Shadow>>,
-    recorders: Vec<Arc<dyn Observer>>,
+    events: Events,
 }
 
 /// One decision and everything that it was made from.
@@ -36,15 +36,24 @@ impl Observers {
     pub(crate) fn of(queue: String) -> Self {
         Self {
             metrics: Decisions::of(&queue),
-            queue,
+            events: Events::of(&queue),
             shadow: None,
-            recorders: Vec::new(),
         }
     }
 
     /// Passes records to this observer too.
     pub(crate) fn add(&mut self, recorder: Arc<dyn Observer>) {
-        self.recorders.push(recorder);
+        self.events.add(recorder);
+    }
+
+    /// Passes these events to the observers.
+    pub(crate) fn set_recorded(&mut self, recorded: Recorded) {
+        self.events.set_recorded(recorded);
+    }
+
+    /// Who hears what happens between decisions.
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
     }
 
     /// Compares every decision with this shadow.
@@ -54,7 +63,7 @@ impl Observers {
 
     /// The queue's name.
     pub(crate) fn queue(&self) -> &str {
-        &self.queue
+        self.events.queue()
     }
 
     /// The shadow, if there is one.
@@ -66,23 +75,18 @@ impl Observers {
     pub(crate) fn decided(&self, made: DecisionMade<'_>) {
         self.metrics.add(&made.decision, made.evaluation.took);
         self.log(&made);
-        if self.recorders.is_empty() && self.shadow.is_none() {
+        if self.events.observers().is_empty() && self.shadow.is_none() {
             return;
         }
-        let DecisionMade {
-            payload,
-            bounds,
-            journey,
-            ..
-        } = made;
+        let (payload, bounds, reach) = (made.payload, made.bounds, made.journey.reach);
         let record = self.record(made);
         match &self.shadow {
             Some(shadow) => {
-                let recorders = self.recorders.clone();
-                shadow.compare(Case::new(record, payload, bounds, journey.reach, recorders));
+                let recorders = self.events.observers().to_vec();
+                shadow.compare(Case::new(record, payload, bounds, reach, recorders));
             }
             None => {
-                for recorder in &self.recorders {
+                for recorder in self.events.observers() {
                     recorder.decided(&record);
                 }
             }
@@ -93,11 +97,11 @@ impl Observers {
     fn log(&self, made: &DecisionMade<'_>) {
         let failure = made.failure;
         for line in &made.evaluation.log {
-            tracing::debug!(target: "backstop::policy", queue = self.queue, "message-id" = failure.message_id, level = line.level, "{}", line.message);
+            tracing::debug!(target: "backstop::policy", queue = self.queue(), "message-id" = failure.message_id, level = line.level, "{}", line.message);
         }
         if let Err(error) = &made.evaluation.answer {
             tracing::warn!(
-                queue = self.queue,
+                queue = self.queue(),
                 "message-id" = failure.message_id,
                 attempt = failure.attempt.get(),
                 policy = made.policy.title(),
@@ -116,7 +120,7 @@ impl Observers {
         } = made.evaluation;
         DecisionRecord {
             time: clock::now(),
-            queue: self.queue.clone(),
+            queue: self.queue().to_owned(),
             policy: made.policy.parts().collect(),
             failure: made.failure.clone(),
             payload: payload_reads.parts,
@@ -127,6 +131,7 @@ impl Observers {
             fuel,
             hops: made.journey.hops,
             duplicate: made.journey.is_duplicate,
+            others: made.journey.ids.than(&made.failure.message_id),
             took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             end: None,
             shadow: None,

@@ -8,12 +8,11 @@ use backstop_core::backoff::Backoff;
 use metrics::Counter;
 use tokio::time::Instant;
 
-use super::batcher::{Batcher, Entry, Request};
+use super::batcher::{Answer, Batcher, Entry, Request};
 use super::error::{OTHER_CODE, listed_code};
 use super::linger::Linger;
 use super::{
-    AFTER_LOST_SEND, BatchResult, Outgoing, Queue, QueueError, ReceiptHandle, SubmitError,
-    VisibilityTimeout,
+    AFTER_LOST_SEND, Outgoing, Queue, QueueError, ReceiptHandle, SubmitError, VisibilityTimeout,
 };
 
 /// How long an urgent request waits for others to share its batch.
@@ -121,7 +120,7 @@ impl Requests {
     }
 
     /// Counts what failed of a batch.
-    fn answered(&self, operation: &'static str, answer: BatchResult) -> BatchResult {
+    fn answered<T>(&self, operation: &'static str, answer: Answer<T>) -> Answer<T> {
         match &answer {
             Ok(entries) => {
                 for error in entries.iter().filter_map(|entry| entry.as_ref().err()) {
@@ -135,6 +134,8 @@ impl Requests {
 }
 
 impl Entry for ReceiptHandle {
+    type Accepted = ();
+
     const CONCURRENT: usize = SMALL_BATCHES;
 
     fn size(&self) -> usize {
@@ -143,6 +144,8 @@ impl Entry for ReceiptHandle {
 }
 
 impl Entry for (ReceiptHandle, VisibilityTimeout) {
+    type Accepted = ();
+
     const CONCURRENT: usize = SMALL_BATCHES;
 
     fn size(&self) -> usize {
@@ -154,6 +157,9 @@ impl Entry for (ReceiptHandle, VisibilityTimeout) {
 type Submitted = (Outgoing, Instant);
 
 impl Entry for Submitted {
+    /// Its id, if the queue has said it.
+    type Accepted = Option<String>;
+
     const CONCURRENT: usize = LARGE_BATCHES;
     const AFTER_UNKNOWN: Backoff = AFTER_LOST_SEND;
 
@@ -220,8 +226,12 @@ impl BatchedSends {
         ))
     }
 
-    /// Sends a message, with retries until `until`. Its delay counts from now, however long the requests take.
-    pub async fn send(&self, message: Outgoing, until: Instant) -> Result<(), SubmitError> {
+    /// Sends a message, with retries until `until`. Its delay counts from now, however long the requests take. Returns its id, if the queue has said it.
+    pub async fn send(
+        &self,
+        message: Outgoing,
+        until: Instant,
+    ) -> Result<Option<String>, SubmitError> {
         self.0.submit((message, Instant::now()), until).await
     }
 }
@@ -230,6 +240,8 @@ impl BatchedSends {
 pub struct BatchedWakes(Batcher<(ReceiptHandle, Instant)>);
 
 impl Entry for (ReceiptHandle, Instant) {
+    type Accepted = ();
+
     const CONCURRENT: usize = SMALL_BATCHES;
 
     fn size(&self) -> usize {
@@ -298,6 +310,6 @@ fn sends(queue: Arc<dyn Queue>, requests: Arc<Requests>) -> Request<Submitted> {
             ..message
         };
         let messages: Vec<_> = submitted.into_iter().map(left).collect();
-        Box::pin(async move { requests.answered(SEND, queue.send(&messages).await) })
+        Box::pin(async move { requests.answered(SEND, queue.send_tracked(&messages).await) })
     })
 }

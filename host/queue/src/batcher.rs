@@ -13,13 +13,16 @@ use tokio_util::task::AbortOnDropHandle;
 use super::batches::OpenBatch;
 use super::linger::{Linger, Until};
 use super::retry::{Backoffs, Round, until_settled};
-use super::{BatchResult, SubmitError};
+use super::{EntryError, QueueError, SubmitError};
 
 /// The delays between retries.
 const BACKOFF: Backoff = Backoff::milliseconds(50, 5_000);
 
 /// An entry of a batch.
 pub(super) trait Entry: Clone + Send + 'static {
+    /// What the queue answers to one that it accepts.
+    type Accepted: Send + 'static;
+
     /// The most batches under way at the same time.
     const CONCURRENT: usize;
 
@@ -31,16 +34,21 @@ pub(super) trait Entry: Clone + Send + 'static {
 }
 
 /// Sends the request for a batch of entries.
-pub(super) type Request<E> =
-    Arc<dyn Fn(Vec<E>) -> Pin<Box<dyn Future<Output = BatchResult> + Send>> + Send + Sync>;
+pub(super) type Request<E> = Arc<dyn Fn(Vec<E>) -> Answering<E> + Send + Sync>;
+
+/// The answer to a request, with a result for each entry.
+type Answering<E> = Pin<Box<dyn Future<Output = Answer<<E as Entry>::Accepted>> + Send>>;
+
+/// The results of the entries of a request, in their order, or why it failed as a whole.
+pub(super) type Answer<T> = Result<Vec<Result<T, EntryError>>, QueueError>;
 
 /// Collects entries. Whoever submits the last entry of a full batch sends it; a task sends those whose linger is over.
-pub(super) struct Batcher<E> {
+pub(super) struct Batcher<E: Entry> {
     shared: Arc<Shared<E>>,
     _lingering: AbortOnDropHandle<()>,
 }
 
-struct Shared<E> {
+struct Shared<E: Entry> {
     linger: Linger,
     request: Request<E>,
     permits: Arc<Semaphore>,
@@ -50,17 +58,17 @@ struct Shared<E> {
 }
 
 /// The batch that is not full yet.
-struct Open<E> {
+struct Open<E: Entry> {
     batch: OpenBatch<Pending<E>>,
     /// When it is sent at the latest.
     until: Until,
 }
 
-struct Pending<E> {
+struct Pending<E: Entry> {
     entry: E,
     until: Instant,
     /// The error is boxed: an entry for itself is small, and there is one for each message.
-    done: oneshot::Sender<Result<(), Box<SubmitError>>>,
+    done: oneshot::Sender<Result<E::Accepted, Box<SubmitError>>>,
 }
 
 impl<E: Entry> Batcher<E> {
@@ -86,7 +94,11 @@ impl<E: Entry> Batcher<E> {
     }
 
     /// Sends the entry in a batch, with retries until it succeeds, is rejected, or `until` has passed.
-    pub(super) async fn submit(&self, entry: E, until: Instant) -> Result<(), SubmitError> {
+    pub(super) async fn submit(
+        &self,
+        entry: E,
+        until: Instant,
+    ) -> Result<E::Accepted, SubmitError> {
         let (done, outcome) = oneshot::channel();
         let pending = Pending { entry, until, done };
         let is_begun = {
@@ -181,9 +193,9 @@ async fn deliver<E: Entry>(batch: Vec<Pending<E>>, request: Request<E>) {
     until_settled(batch, backoffs, entry, |it| request(it), Pending::settle).await;
 }
 
-impl<E> Pending<E> {
+impl<E: Entry> Pending<E> {
     /// Reports the result to the caller, or returns the entry for another try.
-    fn settle(self, result: Result<(), SubmitError>, round: Round) -> Option<Self> {
+    fn settle(self, result: Result<E::Accepted, SubmitError>, round: Round) -> Option<Self> {
         let is_retryable = result.as_ref().is_err_and(SubmitError::is_retryable);
         if is_retryable && Instant::now() + round.wait < self.until {
             return Some(self);

@@ -10,6 +10,8 @@ use crate::{BATCH_BYTES, Callers, EntryError, QueueError};
 struct Sized(u32, usize);
 
 impl Entry for Sized {
+    type Accepted = ();
+
     const CONCURRENT: usize = 4;
 
     fn size(&self) -> usize {
@@ -272,6 +274,8 @@ async fn an_entry_fails_when_its_next_try_would_come_after_its_deadline() {
 struct Sent;
 
 impl Entry for Sent {
+    type Accepted = ();
+
     const CONCURRENT: usize = 4;
     const AFTER_UNKNOWN: Backoff = Backoff::milliseconds(2_000, 8_000);
 

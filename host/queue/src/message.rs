@@ -1,5 +1,6 @@
 //! Received and outgoing messages.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -152,6 +153,23 @@ impl Message {
     pub fn max_delay(&self) -> Milliseconds {
         let elapsed = Milliseconds::from_duration(self.received.elapsed());
         Milliseconds(LONGEST_VISIBILITY.0.saturating_sub(elapsed.0))
+    }
+
+    /// The id under which it was received: another than its own if the host knows it again after it was sent again.
+    pub fn received_as(&self) -> &str {
+        let copy = self.envelope.as_deref().filter(|it| it.is_verified);
+        let copy = copy.and_then(|it| it.other_id.as_deref());
+        copy.unwrap_or(&self.id)
+    }
+
+    /// The id that it had first, as it says itself. Any sender can write that.
+    pub fn original_id(&self) -> Option<Cow<'_, str>> {
+        let claimed = self.envelope.as_deref().filter(|it| !it.is_verified);
+        let claimed = claimed.and_then(|it| it.other_id.as_deref());
+        claimed.map(Cow::Borrowed).or_else(|| {
+            let attribute = self.attributes.get("BackstopMessageId")?;
+            Some(Cow::Owned(attribute.to_text()))
+        })
     }
 
     /// The size that SQS counts: the body, and each attribute's name, data type and value.

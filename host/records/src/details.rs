@@ -104,6 +104,7 @@ mod tests {
             payload: BTreeMap::new(),
             payload_left_out: 0,
             details_left_out: 0,
+            others: Default::default(),
             decision: Decision {
                 class: ErrorClass::Transient,
                 action: Action::Retry {

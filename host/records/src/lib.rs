@@ -1,4 +1,4 @@
-//! The decision record: one JSON line for each decision, with everything that is needed to repeat the decision.
+//! The decision record: one JSON line for each decision, with everything that is needed to repeat the decision. Lines with the field `event` are [`EventRecord`]s: what became of a message afterwards.
 //!
 //! `host/docs/decision-record.md` documents every field.
 //!
@@ -7,9 +7,11 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! for line in std::fs::read_to_string("decisions.jsonl")?.lines() {
-//!     let record: DecisionRecord = serde_json::from_str(line)?;
-//!     let failure = &record.failure;
-//!     println!("{}, attempt {}: {:?}", failure.message_id, failure.attempt, record.decision.action);
+//!     // The others are events, such as a success after a failure.
+//!     if let Ok(record) = serde_json::from_str::<DecisionRecord>(line) {
+//!         let failure = &record.failure;
+//!         println!("{}, attempt {}: {:?}", failure.message_id, failure.attempt, record.decision.action);
+//!     }
 //! }
 //! # Ok(())
 //! # }
@@ -17,6 +19,7 @@
 
 mod details;
 mod file;
+mod life_event;
 mod record;
 mod recorder;
 mod rotation;
@@ -24,6 +27,7 @@ mod shadowed;
 
 pub use backstop_core::policy::{LogLine, PartName};
 pub use details::KEPT_DETAILS;
+pub use life_event::{EventRecord, LifeEvent, MessageIds, OtherIds, Recorded, WokenBy};
 pub use record::{DecisionRecord, End, Observer};
 pub use recorder::{Destination, RecordError, Recorder};
 pub use rotation::{Rotation, files_of};

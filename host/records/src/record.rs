@@ -8,7 +8,11 @@ use backstop_core::decision::Decision;
 use backstop_core::failure::{Failure, Timestamp};
 use backstop_core::policy::{LogLine, PartName};
 
+use crate::life_event::{EventRecord, OtherIds};
 use crate::shadowed::Shadowed;
+
+/// The attribute in which a message that was redriven says its first id.
+const ORIGINAL_ID: &str = "BackstopMessageId";
 
 /// One decision and everything that went into it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +36,9 @@ pub struct DecisionRecord {
     /// How many details of the error are missing here because they may be secret: see [`KEPT_DETAILS`](crate::KEPT_DETAILS).
     #[serde(default, skip_serializing_if = "is_default")]
     pub details_left_out: u64,
+    /// The other ids of the message.
+    #[serde(flatten)]
+    pub others: OtherIds,
     /// The decision.
     #[serde(flatten)]
     pub decision: Decision,
@@ -57,6 +64,15 @@ pub struct DecisionRecord {
 }
 
 impl DecisionRecord {
+    /// All ids of the message that the record has, in the order in which the message got them.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        let attributes = self.failure.attributes.iter();
+        let original = attributes.filter(|(name, _)| name == ORIGINAL_ID);
+        original
+            .map(|(_, id)| id.as_str())
+            .chain(self.others.around(&self.failure.message_id))
+    }
+
     /// Its approximate size in memory: the texts whose length depends on the message.
     pub fn size(&self) -> usize {
         let pairs = self
@@ -81,6 +97,9 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 pub trait Observer: Send + Sync {
     /// Called for each decision: before it is applied, or, if the queue has a shadow, after the shadow has answered.
     fn decided(&self, record: &DecisionRecord);
+
+    /// Called for what happens to messages and queues between decisions, as far as that is [recorded](crate::Recorded).
+    fn happened(&self, _event: &EventRecord) {}
 }
 
 backstop_core::names! {

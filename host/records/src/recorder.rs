@@ -12,8 +12,10 @@ use backstop_core::clock;
 use backstop_core::lock::lock;
 use backstop_core::lost;
 use backstop_core::text::visible;
+use serde::Serialize;
 
 use crate::file::{LineWriter, RecordFile, WholeLines};
+use crate::life_event::EventRecord;
 use crate::record::{DecisionRecord, Observer};
 use crate::rotation::Rotation;
 
@@ -176,9 +178,10 @@ impl Recorder {
     }
 }
 
-impl Observer for Recorder {
-    fn decided(&self, record: &DecisionRecord) {
-        let mut line = match serde_json::to_string(record.without_secrets().as_ref()) {
+impl Recorder {
+    /// Adds a record as a line, unless the buffer is full. That is logged once until it has room again.
+    fn record(&self, record: &impl Serialize) {
+        let mut line = match serde_json::to_string(record) {
             Ok(line) => visible(&line).into_owned(),
             Err(error) => {
                 tracing::error!(%error, "a decision could not be recorded");
@@ -196,6 +199,16 @@ impl Observer for Recorder {
                 "the reader of the decision records has stopped: records are dropped until it reads again"
             );
         }
+    }
+}
+
+impl Observer for Recorder {
+    fn decided(&self, record: &DecisionRecord) {
+        self.record(record.without_secrets().as_ref());
+    }
+
+    fn happened(&self, event: &EventRecord) {
+        self.record(event);
     }
 }
 

@@ -47,6 +47,7 @@ fn record(
         payload: BTreeMap::new(),
         payload_left_out: 0,
         details_left_out: 0,
+        others: Default::default(),
         decision: evaluated.decision.clone(),
         log: evaluated.log.clone(),
         hops: 0,

@@ -12,6 +12,7 @@ use crate::hold;
 use crate::queue::{Message, MessageEnvelope, QueueError, SubmitError, VisibilityTimeout};
 use crate::settler::{REQUEST_TIMEOUT, Settled, Settler};
 use backstop_decider::{Decided, DecidedFailure};
+use backstop_records::LifeEvent;
 
 /// A message that is to be settled.
 #[derive(Clone, Copy)]
@@ -103,7 +104,12 @@ impl InHand<'_> {
         let since = Instant::now();
         let sent = holds.send_again(self.message, &envelope, queue.now(), self.until());
         let error = match self.in_time(sent).await {
-            Ok(hop) => {
+            Ok((hop, sent_as)) => {
+                self.happened(|| LifeEvent::SentAgain {
+                    sent_as,
+                    due: envelope.due,
+                    hops: envelope.hops,
+                });
                 return Settled::SentAgain {
                     envelope: Box::new(envelope),
                     since,
@@ -161,7 +167,14 @@ impl InHand<'_> {
         };
         let letter = dead_letter(self.message, &cause, &queue.description);
         match queue.send(letter.clone(), self.until()).await {
-            Ok(()) => Settled::DeadLettered,
+            Ok(letter_id) => {
+                self.happened(|| LifeEvent::DeadLettered {
+                    reason: reason.to_owned(),
+                    dead_letter_queue: queue.arn().to_owned(),
+                    letter_id,
+                });
+                Settled::DeadLettered
+            }
             Err(error) => {
                 tracing::error!(%error, "the dead-letter queue does not accept a message: it stays in its queue and is sent again later");
                 Settled::Refused(letter, queue)
@@ -191,6 +204,13 @@ impl InHand<'_> {
                 tracing::warn!(%error, "a message could not be delayed: it is delivered again when its visibility timeout ends");
             }
         })
+    }
+
+    /// Passes an event of the message to those who record it.
+    fn happened(&self, event: impl FnOnce() -> LifeEvent) {
+        if let Some(events) = self.settler.events() {
+            events.happened(self.id, self.message, event);
+        }
     }
 
     fn until(&self) -> Instant {

@@ -14,7 +14,7 @@ use crate::queue::{
     Batched, Linger, Message, MessageEnvelope, Outgoing, Queue, Requests, SubmitError,
     VisibilityTimeout,
 };
-use backstop_decider::Journey;
+use backstop_decider::{Events, Journey, other_ids};
 
 /// How long a request is retried, unless the time for its message ends before.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,6 +31,7 @@ pub struct Settler {
     /// How its messages are held.
     pub holds: Holds,
     pub(crate) dead_letter_queues: DeadLetterQueues,
+    events: Option<Events>,
 }
 
 /// What became of a message. Of the first three it may be deleted; the others stay in their queue.
@@ -72,7 +73,21 @@ impl Settler {
             source,
             holds,
             dead_letter_queues: DeadLetterQueues::new(default, classes, linger, requests),
+            events: None,
         }
+    }
+
+    /// With who hears what becomes of the messages.
+    pub fn heard_by(self, events: &Events) -> Self {
+        Self {
+            events: Some(events.clone()),
+            ..self
+        }
+    }
+
+    /// Who hears what becomes of the messages.
+    pub fn events(&self) -> Option<&Events> {
+        self.events.as_ref()
     }
 
     /// How a failed message came here, and how it can be held next: for `visibility` by visibility.
@@ -80,6 +95,7 @@ impl Settler {
         let reach = self.holds.reach(message, visibility, self.queue.now());
         Journey {
             hops: message.envelope.as_ref().map_or(0, |it| it.hops),
+            ids: other_ids(message),
             ..Journey::direct(reach)
         }
     }

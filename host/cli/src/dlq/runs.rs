@@ -83,6 +83,11 @@ pub(crate) fn show(run: &str, is_json: bool) -> Result<bool> {
     Handle::current().block_on(shown)
 }
 
+/// The runs in a place; without one, those of this user. `None` if these are in a bucket, which is read only if somebody names it.
+pub(crate) async fn of(place: Option<&str>) -> Result<Option<Runs>> {
+    state::runs_at(place).await
+}
+
 /// Looks for letters that came back.
 async fn check(folder: &RunFolder) -> Result<()> {
     let plan = folder.plan()?;

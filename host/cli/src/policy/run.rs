@@ -32,7 +32,7 @@ Examples:
     backstop policy run full-jitter --preset lambda-timeout --attempt 2
 
   Your own policy, with a recorded failure (from `backstop run --decisions`):
-    head -n 1 decisions.jsonl | backstop policy run ./mine.wasm --failure -";
+    grep -m 1 failed-at decisions.jsonl | backstop policy run ./mine.wasm --failure -";
 
 /// Evaluate a policy with one failure, and explain the decision
 ///
@@ -138,6 +138,18 @@ struct Recorded {
     payload: BTreeMap<String, Option<String>>,
 }
 
+/// The text without lines about events, which records have next to decisions.
+fn without_events(text: &str) -> String {
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(rename = "event")]
+        _event: String,
+    }
+    let is_event = |line: &&str| serde_json::from_str::<Named>(line).is_ok();
+    let lines = text.split_inclusive('\n');
+    lines.filter(|line| !is_event(line)).collect()
+}
+
 /// Reads a failure, or a decision record: its failure, and the parts of the payload that the policy read.
 fn read(path: &Path) -> Result<(Failure, Option<Payload>)> {
     let read = if path == Path::new("-") {
@@ -145,7 +157,7 @@ fn read(path: &Path) -> Result<(Failure, Option<Payload>)> {
     } else {
         regular_file::read_text_of_any(path, GIVEN)
     };
-    let text = read.map_err(unreadable("the failure", path))?;
+    let text = without_events(&read.map_err(unreadable("the failure", path))?);
     let malformed = || {
         format!(
             "{}: expected the JSON of a failure, or a decision record (host/docs/decision-record.md)",

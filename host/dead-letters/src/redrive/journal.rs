@@ -159,11 +159,16 @@ pub enum Entry {
 
 /// Reads the entries of a journal, in their order. Returns the numbers of the lines, from 1, that can't be read: somebody or a disk has damaged them. A last line that was cut off when its run was killed is none of them: nothing was done that it says.
 pub(super) fn read(path: &Path, mut each: impl FnMut(Entry)) -> io::Result<Vec<u64>> {
+    read_numbered(path, |_, entry| each(entry))
+}
+
+/// As [`read`], with the number of each line.
+pub(super) fn read_numbered(path: &Path, mut each: impl FnMut(u64, Entry)) -> io::Result<Vec<u64>> {
     let mut damaged = Vec::new();
     json_lines::each_line(path, LINE_BYTES, |number, line| {
         let is_short = u64::try_from(line.len()).is_ok_and(|it| it < LINE_BYTES);
         match serde_json::from_slice(line) {
-            Ok(entry) => each(entry),
+            Ok(entry) => each(number, entry),
             Err(_) if is_short && !line.ends_with(b"\n") => {}
             Err(_) => damaged.push(number),
         }

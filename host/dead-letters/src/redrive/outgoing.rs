@@ -132,6 +132,7 @@ fn keep_attempts(
         class: String::new(),
         failed: None,
         is_verified: false,
+        other_id: None,
     };
     let text = serde_json::to_string(&envelope).map_err(|error| error.to_string())?;
     if attributes.len() >= MAX_ATTRIBUTES {

@@ -11,7 +11,7 @@ use backstop_files::{atomic_write, regular_file};
 use tokio::time::sleep;
 
 use super::RedriveError;
-use super::journal::Journal;
+use super::journal::{self, Entry, Journal};
 use super::ledger::Ledger;
 use super::plan::Plan;
 use super::shared::{Fetched, JOURNAL, LETTERS, PLAN, SharedRun};
@@ -153,7 +153,13 @@ impl RunFolder {
         Ok(Ledger::read(&self.journal())?)
     }
 
-    fn journal(&self) -> PathBuf {
+    /// Calls `each` with the entries of the journal, each with the number of its line, from 1. Lines that can't be read are left out.
+    pub fn entries(&self, each: impl FnMut(u64, Entry)) -> Result<(), RedriveError> {
+        Ok(journal::read_numbered(&self.journal(), each).map(drop)?)
+    }
+
+    /// The file of the journal.
+    pub fn journal(&self) -> PathBuf {
         self.path.join(JOURNAL)
     }
 

@@ -235,6 +235,7 @@ mod tests {
             payload: Default::default(),
             payload_left_out: 0,
             details_left_out: 0,
+            others: Default::default(),
             decision: Decision {
                 class: ErrorClass::Transient,
                 action: Action::Retry {

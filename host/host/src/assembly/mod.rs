@@ -11,7 +11,7 @@ use crate::policy::{
     Catalog, Check, Compiled, LivePolicy, PolicyError, PolicySpec, Sandbox, SandboxError, Store,
     StoreError,
 };
-use crate::record::{Observer, RecordError, Recorder};
+use crate::record::{Observer, RecordError, Recorded, Recorder};
 use crate::shadow::{self, Shadow};
 use crate::text::chain;
 use backstop_decider::Decider;
@@ -25,6 +25,7 @@ pub struct Assembly {
     /// For shadows, if there are any.
     shadows: Option<Catalog>,
     recorder: Option<Arc<Recorder>>,
+    recorded: Recorded,
 }
 
 /// Why a configuration can't be assembled.
@@ -76,6 +77,7 @@ impl Assembly {
             catalog: catalog(config, Sandbox::new(config.limits)?, None),
             shadows: None,
             recorder: None,
+            recorded: Recorded::Decisions,
         })
     }
 
@@ -88,6 +90,7 @@ impl Assembly {
             catalog,
             shadows,
             recorder,
+            recorded: config.recorded,
         })
     }
 
@@ -189,7 +192,7 @@ impl Assembly {
         config: &DeciderConfig,
         policy: Arc<LivePolicy>,
     ) -> Decider {
-        let decider = Decider::new(queue, policy, config.bounds);
+        let decider = Decider::new(queue, policy, config.bounds).recording(self.recorded);
         match &self.recorder {
             Some(recorder) => decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>),
             None => decider,

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use self::raw::Table as _;
 use crate::handler::{Handler, HttpOptions};
 use crate::policy::{KeyError, Limits, SourceError};
-use crate::record::Destination;
+use crate::record::{Destination, Recorded};
 use backstop_files::mistake::{Mistake, place_of};
 use backstop_files::regular_file::{self, WRITTEN};
 
@@ -66,6 +66,8 @@ pub struct Config {
     pub endpoint_url: Option<String>,
     /// Where decision records are written to.
     pub decisions: Option<Destination>,
+    /// Which lines there are besides decisions.
+    pub recorded: Recorded,
     /// The address at which metrics are served.
     pub metrics: Option<SocketAddr>,
     /// Where the admin interface is served, and to whom.
@@ -322,6 +324,7 @@ impl raw::Config {
             .into_iter()
             .map(|(name, queue)| queue.convert(name, folder, places))
             .collect::<Result<_, _>>()?;
+        let recorded = self.decisions.as_ref().and_then(|it| it.records);
         let decisions = self
             .decisions
             .map(|decisions| decisions.convert(folder, &|key| places.of(key)))
@@ -332,6 +335,7 @@ impl raw::Config {
                 .map(|text| url::endpoint(&places.of("endpoint-url"), &text))
                 .transpose()?,
             decisions,
+            recorded: recorded.unwrap_or_default(),
             metrics: self
                 .metrics
                 .map(|address| listen_address(&places.of("metrics"), &address, 9464))

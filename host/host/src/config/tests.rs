@@ -57,7 +57,7 @@ fn values_are_read_in_their_units() {
         endpoint-url = "http://127.0.0.1:4566"
         admin = "[::1]:9465"
         admin-token-file = "token"
-        decisions = { record = "decisions.jsonl" }
+        decisions = { record = "decisions.jsonl", records = "all" }
         limits = { fuel = 1000, time = "1s", memory = "16MiB", log = "1KiB", strings = 4096 }
 
         [queues.orders]
@@ -97,6 +97,7 @@ limit-each = { by = "/tenant", rate = "20/s", max-in-flight = 5 }
             rotation: Rotation::default(),
         })
     );
+    assert_eq!(config.recorded, crate::record::Recorded::All);
     assert_eq!(
         (config.limits.fuel, config.limits.memory, config.limits.log),
         (1_000, 16 << 20, 1 << 10)
@@ -527,6 +528,7 @@ fn the_default_of_every_key_is_the_one_of_the_code() {
                 format!("{handled}[queues.q.idempotency]\ntable = \"t\"\n")
             }
             "lambda" => "[lambda]\n".to_owned(),
+            "decisions" => format!("{handled}[decisions]\nrecord = \"d.jsonl\"\n"),
             table => format!("{handled}[{table}]\n"),
         };
         let parsed = |text: &str| Config::parse(text, Path::new("backstop.toml")).unwrap();

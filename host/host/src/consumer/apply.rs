@@ -18,10 +18,12 @@ use backstop_settle::{DEAD_LETTER_RETRY_DELAY, Settled};
 pub(super) async fn succeeded(shared: &Shared, message: &Message) -> bool {
     let is_removed = delete(shared, message).await;
     shared.stats.succeeded.add(is_removed.into());
+    let attempt = shared.history.attempt(message).get();
     if is_removed {
-        let attempt = shared.history.attempt(message);
-        shared.stats.measures.succeeded(attempt.get());
+        shared.stats.measures.succeeded(attempt);
     }
+    let events = shared.decider.events();
+    events.succeeded(message, attempt, is_removed);
     shared.history.forget(message);
     is_removed
 }

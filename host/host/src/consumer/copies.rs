@@ -123,6 +123,7 @@ mod tests {
     fn envelope() -> MessageEnvelope {
         MessageEnvelope {
             is_verified: true,
+            other_id: None,
             id: "m-1".to_owned(),
             sent: Timestamp(1_000),
             first_received: Timestamp(2_000),

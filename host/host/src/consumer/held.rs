@@ -15,7 +15,8 @@ use tracing::Instrument;
 use super::Shared;
 use super::measures::CountedLetter;
 use super::requests::{delete, hand_back, keep_invisible, postpone};
-use crate::queue::{Message, Outgoing, VisibilityTimeout};
+use crate::queue::{Attribute, Message, Outgoing, VisibilityTimeout};
+use crate::record::LifeEvent;
 use crate::telemetry;
 use backstop_settle::{DeadLetterQueue, REQUEST_TIMEOUT};
 
@@ -102,6 +103,12 @@ struct HeldLetter {
 }
 
 impl HeldLetter {
+    /// Why the message died, as its letter says.
+    fn reason(&self) -> String {
+        let reason = self.letter.attributes.get("BackstopReason");
+        reason.map_or_else(String::new, Attribute::to_text)
+    }
+
     async fn send(self, shared: &Arc<Shared>) {
         for tries in 1.. {
             let wait = BACKOFF.wait(tries, rand::random());
@@ -127,7 +134,15 @@ impl HeldLetter {
             }
             let (letter, until) = (self.letter.clone(), Instant::now() + REQUEST_TIMEOUT);
             match self.queue.send(letter, until).await {
-                Ok(()) => {
+                Ok(letter_id) => {
+                    let events = shared.decider.events();
+                    events.happened(&self.message.id, &self.message, || {
+                        LifeEvent::DeadLettered {
+                            reason: self.reason(),
+                            dead_letter_queue: self.queue.arn().to_owned(),
+                            letter_id,
+                        }
+                    });
                     tracing::info!(tries, "the dead-letter queue has accepted the message");
                     shared.stats.dead_lettered(&self.counted);
                     delete(shared, &self.message).await;

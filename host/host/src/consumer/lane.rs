@@ -13,9 +13,10 @@ use super::controls::{Entry, Turn};
 use super::heartbeat::Heartbeat;
 use super::requests::{self, hand_back};
 use super::{Shared, apply, held_back};
-use crate::failure::{Error, Failure, Milliseconds, random};
+use crate::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use crate::policy::Payload;
-use crate::queue::Message;
+use crate::queue::{Message, MessageEnvelope};
+use crate::record::{LifeEvent, WokenBy};
 use backstop_decider::Journey;
 
 /// The messages of a lane that are still to be handled: one, or on a FIFO queue those of a message group in their order.
@@ -132,7 +133,12 @@ async fn receive_first(
         return requests::delete(shared, message).await;
     }
     let in_hand = shared.settler.take(message);
-    if let Some(envelope) = in_hand.early(|envelope| shared.waiting.woken(envelope)) {
+    let woken = |envelope: &MessageEnvelope| {
+        let due = shared.waiting.woken(envelope)?;
+        note_woken(shared, message, envelope, due);
+        Some(due)
+    };
+    if let Some(envelope) = in_hand.early(woken) {
         return Box::pin(apply::hop(shared, message, &envelope, heartbeat)).await;
     }
     shared.waiting.forget(message);
@@ -164,6 +170,19 @@ async fn receive_first(
             Box::pin(held_back::hold_back(shared, message, down, heartbeat)).await;
             false
         }
+    }
+}
+
+/// Records that a message with this envelope comes sooner.
+fn note_woken(shared: &Shared, message: &Message, envelope: &MessageEnvelope, due: Timestamp) {
+    if due < envelope.due {
+        let events = shared.decider.events();
+        events.happened(&message.id, message, || LifeEvent::Woken {
+            by: WokenBy::Hop,
+            due,
+            was_due: envelope.due,
+            policy: None,
+        });
     }
 }
 

@@ -43,7 +43,7 @@ use crate::queue::{Callers, Description, Linger, Queue, Requests, VisibilityTime
 use crate::telemetry;
 use crate::waiting::Waiting;
 use backstop_core::clock;
-use backstop_decider::Decider;
+use backstop_decider::{Decider, Events};
 use backstop_settle::{Settler, known};
 use copies::Copies;
 use gate::Gate;
@@ -146,8 +146,10 @@ impl Consumer {
         ));
         let (queue, description) = (&ready.queue, &ready.description);
         let budget = Budget::new(options.max_in_flight, options.max_bytes_in_flight);
+        let controls = Controls::new(&name, budget, &options);
+        controls.heard_by(decider.events());
         Self {
-            controls: Controls::new(&name, budget, &options),
+            controls,
             breaker: Arc::new(Breaker::new(&name, options.breaker.as_ref())),
             waiting: Waiting::of(&name, queue, description, &decider, &stats.requests),
             stats,
@@ -257,7 +259,7 @@ impl Consumer {
         let fifo = ready.description.fifo;
         let callers = fifo.then(Arc::default);
         let linger = Linger::of(callers.clone(), linger);
-        let settler = settler(&ready, &linger, &stats.requests, holds);
+        let settler = settler(&ready, &linger, &stats.requests, holds, decider.events());
         let gauge = telemetry::Queue::named(&name).gate_closed();
         let gate = Gate::new(&name, options.max_in_flight, stats.polling(), gauge, &stop);
         if let Some(error) = &ready.unavailable {
@@ -352,7 +354,13 @@ impl Consumer {
 }
 
 /// Settles the messages of a queue that has been checked, and so have its dead-letter queues.
-fn settler(ready: &Ready, linger: &Linger, requests: &Arc<Requests>, holds: Holds) -> Settler {
+fn settler(
+    ready: &Ready,
+    linger: &Linger,
+    requests: &Arc<Requests>,
+    holds: Holds,
+    events: &Events,
+) -> Settler {
     let classes = ready.class_dead_letters.iter();
     Settler::start(
         (&ready.queue, ready.description.arn.clone()),
@@ -362,4 +370,5 @@ fn settler(ready: &Ready, linger: &Linger, requests: &Arc<Requests>, holds: Hold
         known(ready.dead_letters.clone()),
         classes.map(|(class, queue)| (class.clone(), known(Some(queue.clone())))),
     )
+    .heard_by(events)
 }

@@ -126,6 +126,7 @@ impl RetryHandler {
                 },
                 &options,
                 Arc::clone(&requests),
+                decider.events(),
             ),
             decider,
             chains: Recursion::new(Arc::clone(&functions)),

@@ -18,6 +18,7 @@ use crate::queue::{
     BATCH_BYTES, Connections, Description, Queue, QueueError, Requests, Retry, VisibilityTimeout,
     short_name,
 };
+use backstop_decider::Events;
 use backstop_settle::{Find, Settler};
 
 /// How long a request waits to share a batch with others. All messages of a batch are handled at the same time.
@@ -47,6 +48,7 @@ pub(super) struct RetryQueues {
     retry_queue: Option<String>,
     dead_letter_queues: DeadLetterQueues,
     requests: Arc<Requests>,
+    events: Events,
     opened: Mutex<BTreeMap<String, Arc<RetryQueue>>>,
 }
 
@@ -56,6 +58,7 @@ impl RetryQueues {
         hold: HoldSettings,
         options: &RetryHandlerOptions,
         requests: Arc<Requests>,
+        events: &Events,
     ) -> Self {
         Self {
             connections,
@@ -63,6 +66,7 @@ impl RetryQueues {
             retry_queue: options.retry_queue.clone(),
             dead_letter_queues: options.dead_letter_queues.clone(),
             requests,
+            events: events.clone(),
             opened: Mutex::default(),
         }
     }
@@ -115,7 +119,8 @@ impl RetryQueues {
             holds,
             find(default.as_ref()),
             own.map(|(class, url)| (class.clone(), find(Some(url)))),
-        );
+        )
+        .heard_by(&self.events);
         Ok(RetryQueue {
             queue,
             description,

@@ -52,6 +52,9 @@ pub struct MessageEnvelope {
     /// Whether this host made it, or has a key that verifies it. Any sender can write another one.
     #[serde(skip)]
     pub is_verified: bool,
+    /// Of a received message, the id by which it is not known: that of the copy if the envelope is verified, and the one that the envelope claims if not.
+    #[serde(skip)]
+    pub other_id: Option<String>,
 }
 
 impl MessageEnvelope {

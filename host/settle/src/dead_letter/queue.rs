@@ -34,8 +34,17 @@ pub struct DeadLetterQueue {
 }
 
 impl DeadLetterQueue {
-    /// Sends a letter, with retries until `until`.
-    pub async fn send(&self, letter: Outgoing, until: Instant) -> Result<(), SubmitError> {
+    /// The ARN.
+    pub fn arn(&self) -> &str {
+        &self.description.arn
+    }
+
+    /// Sends a letter, with retries until `until`. Returns its id, if the queue has said it.
+    pub async fn send(
+        &self,
+        letter: Outgoing,
+        until: Instant,
+    ) -> Result<Option<String>, SubmitError> {
         self.sends.send(letter, until).await
     }
 }

@@ -40,6 +40,7 @@ pub fn after(
         class: carried(&decided.decision.class.to_string()).into_owned(),
         failed: None,
         is_verified: true,
+        other_id: None,
     }
 }
 
@@ -98,6 +99,7 @@ impl Envelopes {
         let envelope = if is_verified {
             MessageEnvelope {
                 is_verified,
+                other_id: Some(message.id.clone()),
                 ..envelope
             }
         } else {
@@ -123,6 +125,7 @@ impl Envelopes {
         let sent = found.sent.min(message.sent);
         MessageEnvelope {
             id: message.id.clone(),
+            other_id: Some(found.id),
             sender: message.sender.clone(),
             sent,
             first_received: found.first_received.min(message.first_received),

@@ -104,10 +104,15 @@ fn a_message_that_was_sent_again_is_the_one_that_it_was() {
         receive_count: NonZeroU32::new(4).unwrap(),
         kept_since: arrived,
         received: opened.received,
-        envelope: Some(Box::new(envelope.clone())),
+        envelope: Some(Box::new(MessageEnvelope {
+            other_id: Some("m-2".to_owned()),
+            ..envelope.clone()
+        })),
         ..original
     };
     assert_eq!(opened, expected);
+    assert_eq!((&*opened.id, opened.received_as()), ("m-1", "m-2"));
+    assert_eq!(opened.original_id(), None);
     assert_eq!(envelope.early_by(Timestamp(69_000)), None);
     let early = envelope.early_by(Timestamp(10_000));
     assert_eq!(early, Some(Duration::from_secs(60)));
@@ -179,6 +184,7 @@ fn an_envelope_is_never_larger_than_the_room_that_is_kept_for_it() {
         class: "c".repeat(CARRIED_BYTES),
         failed: Some(Timestamp(u64::MAX)),
         is_verified: true,
+        other_id: None,
     };
     let message = message();
     let grown = envelopes(1, false)

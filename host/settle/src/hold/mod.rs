@@ -241,22 +241,23 @@ impl Holds {
         }
     }
 
-    /// Sends a message again that waits until its envelope's due time. It may be deleted once this succeeds. Returns how long its hop takes.
+    /// Sends a message again that waits until its envelope's due time. It may be deleted once this succeeds. Returns how long its hop takes, and the id of the copy, if the queue has said it.
     pub async fn send_again(
         &self,
         message: &Message,
         envelope: &MessageEnvelope,
         now: Timestamp,
         until: Instant,
-    ) -> Result<Duration, SubmitError> {
+    ) -> Result<(Duration, Option<String>), SubmitError> {
         let left = envelope.due.since(now).min(self.longest_hop);
-        self.sends
+        let id = self
+            .sends
             .send(self.envelopes.seal(envelope, message, left), until)
             .await?;
         self.by_resend.increment(1);
         if envelope.hops > 0 {
             self.hops.increment(1);
         }
-        Ok(left)
+        Ok((left, id))
     }
 }

@@ -19,6 +19,7 @@ use crate::decision::{Action, Decision, Hold};
 use crate::failure::{Milliseconds, Timestamp};
 use backstop_decider::RememberedFailure;
 use backstop_engine::Policy;
+use backstop_records::WokenBy;
 
 /// How long decisions are made for one request.
 const LONGEST: Duration = Duration::from_secs(20);
@@ -144,7 +145,8 @@ impl Waiting {
             return result;
         }
         let mut woken = Woken::default();
-        self.hurry(changes, &mut woken).await;
+        let by = (WokenBy::Reconsideration, Some(result.policy.as_str()));
+        self.hurry(changes, &mut woken, Some(by)).await;
         let not_reached = woken.not_reached + not_kept;
         if not_reached == 0 {
             let mut memory = self.memory();

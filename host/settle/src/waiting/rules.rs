@@ -93,6 +93,7 @@ mod tests {
             class: "transient".to_owned(),
             failed: None,
             is_verified: true,
+            other_id: None,
         }
     }
 

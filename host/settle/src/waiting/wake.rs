@@ -18,6 +18,7 @@ use super::spread::spread;
 use crate::decision::Hold;
 use crate::failure::{Milliseconds, Timestamp};
 use crate::queue::{BatchedWakes, ReceiptHandle, SubmitError};
+use backstop_records::{LifeEvent, WokenBy};
 
 /// A message that is due this soon, in milliseconds, comes by itself. A change of its visibility might meet its next receive.
 const SOON: i64 = 3_000;
@@ -119,6 +120,9 @@ pub(super) enum Hurried {
 /// What is to be changed: messages and their new times.
 pub(super) type Changes = Vec<(At, i64)>;
 
+/// Who changes them, with the policy that decided again; `None` if that is not recorded.
+pub(super) type Hurrier<'a> = Option<(WokenBy, Option<&'a str>)>;
+
 impl Waiting {
     /// Makes the messages that match visible sooner, spread over a time. Those that are sent again are woken when their hop ends; this holds for all messages that failed so far, whichever host sent them.
     pub async fn wake(&self, wake: &Wake) -> Woken {
@@ -126,7 +130,8 @@ impl Waiting {
         let (changes, mut woken) = self.plan(wake);
         woken.reach = reach;
         if !wake.dry_run {
-            self.hurry(changes, &mut woken).await;
+            self.hurry(changes, &mut woken, Some((WokenBy::Wake, None)))
+                .await;
             self.woken.wake.increment(woken.woken + woken.resent);
         }
         woken
@@ -178,7 +183,7 @@ impl Waiting {
         let sooner = sooner.filter(|((_, ends, _), time)| is_sooner(*ends, *time, now));
         let changes = sooner.map(|((place, ..), time)| (*place, time)).collect();
         let mut woken = Woken::default();
-        self.hurry(changes, &mut woken).await;
+        self.hurry(changes, &mut woken, None).await;
         self.woken.brought_back.increment(woken.woken);
         BroughtBack {
             messages: woken.woken,
@@ -264,8 +269,8 @@ impl Waiting {
         }
     }
 
-    /// Changes the visibility of messages, in batches, several at a time.
-    pub(super) async fn hurry(&self, changes: Changes, woken: &mut Woken) {
+    /// Changes the visibility of messages, in batches, several at a time. What is recorded of that says who did it, with the policy that decided again.
+    pub(super) async fn hurry(&self, changes: Changes, woken: &mut Woken, by: Hurrier<'_>) {
         if changes.is_empty() {
             return;
         }
@@ -275,7 +280,7 @@ impl Waiting {
         let until = Instant::now() + WAKE_TIMEOUT;
         let wakes = &wakes;
         let hurried = stream::iter(changes)
-            .map(|(at, time)| self.hurry_one(at, time, wakes, until))
+            .map(|(at, time)| self.hurry_one(at, time, wakes, (until, by)))
             .buffer_unordered(AT_ONCE);
         let mut hurried = std::pin::pin!(hurried);
         let mut last = None;
@@ -298,7 +303,13 @@ impl Waiting {
         woken.last = last.map(|last| self.timestamp(last, self.now()));
     }
 
-    async fn hurry_one(&self, at: At, time: i64, wakes: &BatchedWakes, until: Instant) -> Hurried {
+    async fn hurry_one(
+        &self,
+        at: At,
+        time: i64,
+        wakes: &BatchedWakes,
+        (until, by): (Instant, Hurrier<'_>),
+    ) -> Hurried {
         let Some((id, handle, ends)) = self.handle(at) else {
             return Hurried::AsSoon;
         };
@@ -306,6 +317,7 @@ impl Waiting {
         if !is_sooner(ends, time, now) {
             return Hurried::AsSoon;
         }
+        let was_due = self.timestamp(ends, now);
         if Instant::now() >= until {
             return Hurried::NotReached;
         }
@@ -314,8 +326,13 @@ impl Waiting {
         let visible = self.instant(time);
         match wakes.make_visible_at(handle, visible, until).await {
             Ok(()) => {
-                let ends = time.max(self.now());
+                let now = self.now();
+                let ends = time.max(now);
                 self.memory().set_end(at, ends);
+                if let Some((by, policy)) = by {
+                    let times = (was_due, self.timestamp(ends, now));
+                    self.note_woken(&id, times, by, policy);
+                }
                 Hurried::Done { ends }
             }
             Err(error) => {
@@ -326,6 +343,22 @@ impl Waiting {
                 Hurried::Refused(Refusal { id, error })
             }
         }
+    }
+
+    fn note_woken(
+        &self,
+        id: &str,
+        (was_due, due): (Timestamp, Timestamp),
+        by: WokenBy,
+        policy: Option<&str>,
+    ) {
+        let events = self.decider.events();
+        events.happened_to(id, || LifeEvent::Woken {
+            by,
+            due,
+            was_due,
+            policy: policy.map(str::to_owned),
+        });
     }
 
     fn handle(&self, at: At) -> Option<(String, ReceiptHandle, i64)> {

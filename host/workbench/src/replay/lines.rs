@@ -1,17 +1,19 @@
 //! Reads the lines of record files in batches, so that no file is in memory as a whole. Each line has its file and number. What gzip has compressed is read as it was before.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, vec};
 
 use flate2::bufread::MultiGzDecoder;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::error::Category;
 
+use super::known_ids::KnownIds;
 use backstop_files::regular_file;
-use backstop_records::DecisionRecord;
+use backstop_records::{DecisionRecord, EventRecord};
 
 /// The longest line that can be a record: each of a policy's three parts may read 16 MiB of the payload, and JSON in JSON doubles its quotes.
 const MAX_LINE: u64 = 128 << 20;
@@ -43,33 +45,62 @@ impl Serialize for LineRef {
 
 /// A line, with its file and number.
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) place: LineRef,
+pub struct Line {
+    /// Where it is.
+    pub place: LineRef,
     /// `None` if the line is longer than any record.
     pub(super) text: Option<Vec<u8>>,
 }
 
 impl Line {
-    /// Whether this text occurs in the line. A line that is too long or no text has none.
-    pub(super) fn contains(&self, text: &str) -> bool {
+    /// Its text. One that is too long or no text has none.
+    pub fn text(&self) -> &str {
         let line = self.text.as_deref().unwrap_or_default();
-        std::str::from_utf8(line).is_ok_and(|line| line.contains(text))
+        std::str::from_utf8(line).unwrap_or_default()
     }
 
     /// Parses the record, or explains why the line is not one.
-    pub(super) fn record(&self) -> Result<DecisionRecord, String> {
+    pub(super) fn record(&self) -> Result<Record, String> {
         let text = self.text.as_deref().ok_or("longer than any record")?;
-        serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
-            let column = error.column();
-            let why = error.to_string();
-            let place = format!(" at line {} column {column}", error.line());
-            let why = why.strip_suffix(&place).unwrap_or(&why);
-            match error.classify() {
-                Category::Eof => format!("cut short after {column} bytes"),
-                Category::Data => format!("not a decision record: {why}"),
-                Category::Syntax | Category::Io => format!("not JSON: {why}, at byte {column}"),
-            }
-        })
+        let text = text.trim_ascii_end();
+        serde_json::from_slice(text)
+            .map(|decision| Record::Decision(Box::new(decision)))
+            .or_else(|error| event(text).ok_or_else(|| why_no_record(&error)))
+    }
+}
+
+/// A line of records.
+#[derive(Debug)]
+pub(super) enum Record {
+    Decision(Box<DecisionRecord>),
+    Event(Box<EventRecord>),
+    /// An event of a newer version.
+    UnknownEvent,
+}
+
+/// The event of a line, if it has one.
+fn event(text: &[u8]) -> Option<Record> {
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(rename = "event")]
+        _event: String,
+    }
+    serde_json::from_slice::<Named>(text).ok()?;
+    Some(match serde_json::from_slice(text) {
+        Ok(event) => Record::Event(Box::new(event)),
+        Err(_) => Record::UnknownEvent,
+    })
+}
+
+fn why_no_record(error: &serde_json::Error) -> String {
+    let column = error.column();
+    let why = error.to_string();
+    let place = format!(" at line {} column {column}", error.line());
+    let why = why.strip_suffix(&place).unwrap_or(&why);
+    match error.classify() {
+        Category::Eof => format!("cut short after {column} bytes"),
+        Category::Data => format!("not a decision record: {why}"),
+        Category::Syntax | Category::Io => format!("not JSON: {why}, at byte {column}"),
     }
 }
 
@@ -89,6 +120,8 @@ pub struct ReadError {
 pub struct Lines {
     files: vec::IntoIter<PathBuf>,
     open: Option<OpenFile>,
+    /// A copy of standard input, which can be read once.
+    stdin: Option<PathBuf>,
     /// The bytes that were read from the files.
     read: Arc<AtomicU64>,
 }
@@ -99,7 +132,39 @@ impl Lines {
         Self {
             files: files.into_iter(),
             open: None,
+            stdin: None,
             read: Arc::default(),
+        }
+    }
+
+    /// Reads this copy in place of standard input.
+    pub fn with_copy_of_stdin(self, copy: Option<PathBuf>) -> Self {
+        Self {
+            stdin: copy,
+            ..self
+        }
+    }
+
+    /// Calls `each` with the lines that may name one of the `ids`, which may grow meanwhile, or that contain one of these `texts`; and `read` with the number of bytes read so far.
+    pub fn naming(
+        &mut self,
+        ids: &mut KnownIds,
+        texts: &[&str],
+        mut read: impl FnMut(u64),
+        mut each: impl FnMut(&mut KnownIds, &Line),
+    ) -> Result<(), ReadError> {
+        loop {
+            let batch = self.next_batch()?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            for line in batch {
+                let is_named = ids.occur_in(line.text());
+                if is_named || texts.iter().any(|text| line.text().contains(text)) {
+                    each(ids, &line);
+                }
+            }
+            read(self.bytes_read());
         }
     }
 
@@ -138,7 +203,7 @@ impl Lines {
             let Some(path) = self.files.next() else {
                 return Ok(None);
             };
-            self.open = Some(OpenFile::at(path, &self.read)?);
+            self.open = Some(OpenFile::at(path, self.stdin.as_deref(), &self.read)?);
         }
     }
 }
@@ -194,17 +259,17 @@ impl fmt::Debug for OpenFile {
 }
 
 impl OpenFile {
-    fn at(path: PathBuf, read: &Arc<AtomicU64>) -> Result<Self, ReadError> {
+    fn at(path: PathBuf, stdin: Option<&Path>, read: &Arc<AtomicU64>) -> Result<Self, ReadError> {
         let is_stdin = path.as_os_str() == "-";
         let file: Arc<str> = if is_stdin {
             "standard input".into()
         } else {
             path.display().to_string().into()
         };
-        let opened: io::Result<Box<dyn Read>> = if is_stdin {
-            Ok(Box::new(io::stdin().lock()))
-        } else {
-            regular_file::open_any(&path).map(|file| Box::new(file) as _)
+        let opened: io::Result<Box<dyn Read>> = match (is_stdin, stdin) {
+            (true, None) => Ok(Box::new(io::stdin().lock())),
+            (true, Some(copy)) => File::open(copy).map(|file| Box::new(file) as _),
+            (false, _) => regular_file::open_any(&path).map(|file| Box::new(file) as _),
         };
         let counted = opened.map(|reader| Counted {
             reader,
@@ -338,6 +403,13 @@ mod tests {
             let why = line(Some(text)).record().unwrap_err();
             assert!(why.starts_with(expected), "{why}");
         }
+        let event = r#"{"time":1,"queue":"q","message-id":"m","event":"succeeded","attempt":2}"#;
+        assert!(matches!(line(Some(event)).record(), Ok(Record::Event(_))));
+        let newer = r#"{"time":1,"queue":"q","event":"teleported"}"#;
+        assert!(matches!(
+            line(Some(newer)).record(),
+            Ok(Record::UnknownEvent)
+        ));
         let overlong = line(None).record().unwrap_err();
         assert_eq!(overlong, "longer than any record");
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::answer::{NotComparable, RecordedAnswer};
 use super::candidate::Replay;
 use super::change::Change;
-use super::lines::{Line, LineRef};
+use super::lines::{Line, LineRef, Record};
 use super::recorded::{reveals_broken_policy, unrepeatable};
 use super::report::Sample;
 use backstop_core::decision::Decision;
@@ -20,6 +20,8 @@ use backstop_records::DecisionRecord;
 pub(super) enum Outcome {
     /// It is not a record, for this reason.
     Unreadable(LineRef, String),
+    /// It is no decision, but an event.
+    Event,
     /// It is a record of another queue, or of one without a policy.
     OtherQueue(String),
     Replayed(Box<Replayed>),
@@ -48,7 +50,8 @@ impl Replay<'_> {
     /// Replays one line. The same line gives the same outcome, on any thread and any machine.
     pub(super) fn replay(&self, line: &Line) -> Outcome {
         let record = match line.record() {
-            Ok(record) => record,
+            Ok(Record::Decision(record)) => *record,
+            Ok(Record::Event(_) | Record::UnknownEvent) => return Outcome::Event,
             Err(why) => return Outcome::Unreadable(line.place.clone(), why),
         };
         let Some((new, old)) = self.policies_for(&record) else {

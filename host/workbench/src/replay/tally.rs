@@ -42,6 +42,7 @@ impl Tally {
                     report.unreadable.first.push(NoRecord { place, why });
                 }
             }
+            Outcome::Event => {}
             Outcome::OtherQueue(queue) => *report.other_queues.entry(queue).or_default() += 1,
             Outcome::Replayed(replayed) => self.replayed(*replayed),
         }

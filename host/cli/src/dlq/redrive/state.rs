@@ -60,6 +60,22 @@ impl StateArgs {
     }
 }
 
+/// The runs in a place; without one, those of this user, unless they are in a bucket.
+pub(in crate::dlq) async fn runs_at(place: Option<&str>) -> Result<Option<Runs>> {
+    let is_bucket = |it: String| it.is_empty() || it.starts_with("s3:");
+    if place.is_none() && std::env::var(STATE_VARIABLE).is_ok_and(is_bucket) {
+        return Ok(None);
+    }
+    let args = StateArgs {
+        state: place.map(str::to_owned),
+    };
+    match args.runs(None).await {
+        // Nobody has to have a home.
+        Err(_) if place.is_none() => Ok(None),
+        runs => runs.map(Some),
+    }
+}
+
 /// The folder for what this user keeps.
 fn user_folder() -> Result<PathBuf> {
     let absolute = |name: &str| {

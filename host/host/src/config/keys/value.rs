@@ -19,6 +19,7 @@ use super::super::{
 use super::{Key, Table};
 use crate::Backstop;
 use crate::hold::HoldMode;
+use crate::record::Recorded;
 
 /// The type of a key's value in the raw form.
 pub(in crate::config) trait RawValue: Sized {
@@ -140,6 +141,7 @@ values! {
     Bytes: { "type": ["string", "integer"] } [size it => it.0], text => parse_bytes(text.trim()).map(Bytes);
     HoldMode: { "enum": ["visibility", "resend", "auto"] }, text => text.parse::<Self>().map_err(|error| error.to_string());
     RecordFormat: { "enum": ["python", "typescript"] }, text => by_name(text);
+    Recorded: { "enum": ["decisions", "outcomes", "all"] }, text => by_name(text);
     OnUnknown: { "enum": ["retry", "dead-letter"] }, text => by_name(text);
     OnMissingKey: { "enum": ["error", "not-idempotent"] }, text => by_name(text);
     RecordAttributes: { "type": "object", "additionalProperties": { "type": "string" } };

@@ -102,6 +102,12 @@ table! {
         shown: "off",
     }
 
+    /// Which lines the records have besides decisions: none, what becomes of messages that have failed, or all, also the success of a first attempt and each copy of a message that is sent again.
+    records: Option<Recorded> = "outcomes" => decisions_records(Recorded) {
+        row: "which lines there are: `decisions` alone, `outcomes`, too (success, death, wakes and pauses, after a failure), or `all` ([events](decision-record.md#events))",
+        shown: "`outcomes`",
+    }
+
     /// The size at which the file of the decision records is put aside and another one is begun.
     rotate_size: Option<Bytes> => decisions_rotate_size(Bytes) {
         row: "the size at which the file is put aside, compressed, and another one is begun; {bounds}",

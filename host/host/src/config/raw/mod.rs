@@ -36,6 +36,7 @@ use crate::builder::Change;
 use crate::hold::HoldMode;
 use crate::maintenance;
 use crate::queue::VisibilityTimeout;
+use crate::record::Recorded;
 use backstop_core::idempotency::{OnMissingKey, OnUnknown};
 use backstop_core::rate::Rate;
 use backstop_files::only_tables;

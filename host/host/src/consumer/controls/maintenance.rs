@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use super::{Controls, Pause, State};
 use crate::failure::Timestamp;
 use crate::maintenance::{Look, Open, Window};
+use crate::record::LifeEvent;
 
 /// Who pauses a queue in a maintenance window.
 const CONFIGURATION: &str = "the configuration";
@@ -65,6 +66,17 @@ impl Controls {
 
     fn log_window(&self, was_open: bool, open: Option<Open>, is_paused: bool) {
         let queue = &self.queue;
+        match &open {
+            Some(Open { until, why, .. }) => self.happened(LifeEvent::Paused {
+                by: CONFIGURATION.to_owned(),
+                why: why.clone(),
+                until: Some(*until),
+            }),
+            None if is_paused => {}
+            None => self.happened(LifeEvent::Resumed {
+                by: CONFIGURATION.to_owned(),
+            }),
+        }
         match open {
             Some(Open { until, why, .. }) if was_open => tracing::info!(
                 queue,

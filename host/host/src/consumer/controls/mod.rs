@@ -23,8 +23,10 @@ use super::budget::Budget;
 use crate::config::Options;
 use crate::failure::Milliseconds;
 use crate::maintenance::{Open, Windows};
+use crate::record::LifeEvent;
 use crate::telemetry;
 use backstop_core::clock;
+use backstop_decider::Events;
 use each::Each;
 use pace::Pace;
 
@@ -48,6 +50,7 @@ pub(crate) struct Controls {
     /// Whether nothing is limited here but the messages in flight.
     is_free: AtomicBool,
     kept: OnceLock<KeptPause>,
+    events: OnceLock<Events>,
     gauge: Gauge,
 }
 
@@ -111,8 +114,21 @@ impl Controls {
             state: Mutex::new(state),
             changed: watch::Sender::default(),
             kept: OnceLock::new(),
+            events: OnceLock::new(),
             gauge,
         })
+    }
+
+    /// With who hears of pauses.
+    pub(super) fn heard_by(&self, events: &Events) {
+        let _ = self.events.set(events.clone());
+    }
+
+    /// Passes an event of the queue to those who record it.
+    fn happened(&self, event: LifeEvent) {
+        if let Some(events) = self.events.get() {
+            events.of_queue(event);
+        }
     }
 
     /// With a place that outlives the process: a pause that is kept there goes on.
@@ -149,6 +165,11 @@ impl Controls {
             over = over.map(|over| Milliseconds::from_duration(over).to_string()),
             "the queue is paused: it is not polled, and attempts under way end"
         );
+        self.happened(LifeEvent::Paused {
+            by: pause.by.clone(),
+            why: pause.why.clone(),
+            until: pause.until,
+        });
         self.begin(pause.clone());
         pause
     }
@@ -195,6 +216,7 @@ impl Controls {
             );
         } else {
             tracing::info!(queue, by, "the pause is over: the queue is polled again");
+            self.happened(LifeEvent::Resumed { by: by.to_owned() });
         }
     }
 
