@@ -9,5 +9,6 @@ mod cli;
 mod doctor;
 mod hostile_text;
 mod replay;
+mod storm;
 mod terminal;
 mod why;

@@ -195,6 +195,9 @@ fn messages_that_are_values_are_explained_too() {
         // The decision about a message that is given up.
         "WARN {verdict}",
         "WARN {}",
+        // The count of lines that a storm had too many of, with their own text.
+        "ERROR {message}",
+        "WARN {message}",
         // A panic, and the error with which a command or a batch ends: the document says that they are not listed.
         "ERROR {error}",
         "ERROR {error:#}",

@@ -2,10 +2,10 @@
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, stderr};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use backstop_logging::{BackgroundWriter, EscapedFields, EscapedJson, EventFirst};
+use backstop_logging::{BackgroundWriter, EscapedFields, EscapedJson, EventFirst, Storm};
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
@@ -23,7 +23,9 @@ pub(super) enum LogFormat {
 
 static STDERR: OnceLock<BackgroundWriter> = OnceLock::new();
 
-/// Starts logging. A `quiet` command prints its own output and logs nothing unless `verbose` asks for it.
+static STORM: OnceLock<Arc<Storm>> = OnceLock::new();
+
+/// Starts logging. A `quiet` command prints its own output and logs nothing unless `verbose` asks for it. Without `verbose`, a storm has a line a second for each cause.
 pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<()> {
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new(default_filter(verbose, quiet)));
@@ -34,6 +36,8 @@ pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<(
         );
     })?;
     let writer = STDERR.get_or_init(|| writer).clone();
+    let storm = (verbose == 0).then(Storm::start).transpose()?;
+    let storm = storm.map(|storm| Arc::clone(STORM.get_or_init(|| storm)));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer);
@@ -43,16 +47,30 @@ pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<(
             subscriber
                 .fmt_fields(EscapedFields)
                 .with_ansi(colour)
-                .event_format(EventFirst)
+                .event_format(EventFirst { storm })
                 .init();
         }
         LogFormat::Json => subscriber
             .json()
             .flatten_event(true)
-            .map_event_format(EscapedJson)
+            .with_span_list(false)
+            .map_event_format(|format| EscapedJson {
+                format,
+                host: host_name(),
+                storm,
+            })
             .init(),
     }
     Ok(())
+}
+
+/// The name of this machine or container, as far as it is plain text.
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok())?;
+    let name = name.trim();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    (!name.is_empty() && name.chars().all(is_plain)).then(|| name.to_owned())
 }
 
 /// What is logged where `RUST_LOG` does not say it.
@@ -102,6 +120,9 @@ pub(super) fn write(text: &str) {
 
 /// Waits until the lines so far are written, or until the timeout if the reader has stopped.
 pub(super) fn flush() {
+    if let Some(storm) = STORM.get() {
+        storm.finish();
+    }
     if let Some(writer) = STDERR.get() {
         writer.flush(FLUSH_TIMEOUT);
     }

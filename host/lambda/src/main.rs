@@ -168,7 +168,8 @@ fn log() -> std::io::Result<BackgroundWriter> {
         _ => lines
             .json()
             .flatten_event(true)
-            .map_event_format(EscapedJson)
+            .with_span_list(false)
+            .map_event_format(EscapedJson::of)
             .init(),
     }
     Ok(writer)

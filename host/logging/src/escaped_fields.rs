@@ -1,19 +1,42 @@
 //! Formats log events: one line per event, whatever its fields contain.
 
 use std::fmt::{self, Debug, Formatter, Write};
+use std::sync::Arc;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::field::{RecordFields, VisitOutput};
-use tracing_subscriber::fmt::format::{DefaultVisitor, Writer};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use backstop_core::failure::Milliseconds;
 use backstop_core::text::{Escaping, visible};
 
-/// Formats events with another format, which writes JSON. JSON has escapes for the control characters of ASCII only: the others, and those that do not show, are escaped here.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EscapedJson<F>(pub F);
+use crate::line::left_out;
+use crate::storm::Storm;
+
+/// Formats events with another format, which writes a JSON object on a line. JSON has escapes for the control characters of ASCII only: the others, and those that do not show, are escaped here.
+#[derive(Debug, Clone, Default)]
+pub struct EscapedJson<F> {
+    /// The other format.
+    pub format: F,
+    /// The name of this host, which each line gets. It has no character that JSON escapes.
+    pub host: Option<String>,
+    /// Bounds the lines of a storm, if anything does.
+    pub storm: Option<Arc<Storm>>,
+}
+
+impl<F> EscapedJson<F> {
+    /// With this format, and nothing else.
+    pub fn of(format: F) -> Self {
+        Self {
+            format,
+            host: None,
+            storm: None,
+        }
+    }
+}
 
 impl<S, N, F> FormatEvent<S, N> for EscapedJson<F>
 where
@@ -27,40 +50,98 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        let Some(left_out) = left_out(self.storm.as_deref(), context, event) else {
+            return Ok(());
+        };
         let mut line = String::new();
-        self.0
+        self.format
             .format_event(context, Writer::new(&mut line), event)?;
-        writer.write_str(&visible(&line))
+        let Some(fields) = line.trim_end().strip_suffix('}') else {
+            return writer.write_str(&visible(&line));
+        };
+        writer.write_str(&visible(fields))?;
+        if left_out > 0 {
+            write!(writer, ",\"left-out\":{left_out}")?;
+        }
+        if let Some(host) = &self.host {
+            write!(writer, ",\"host\":\"{host}\"")?;
+        }
+        writer.write_str("}\n")
     }
 }
 
 /// Formats the fields of an event or a span as text. Line breaks and characters that do not show are escaped, and values with spaces are quoted, so that text from messages, policies and workers can forge neither a log line nor a field of one.
+///
+/// A number whose name ends with `-ms` is shown as a time: `delay-ms` 1500 as `delay=1s500ms`. The text of an error is left out: it is in JSON, and in decision records.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EscapedFields;
 
 impl<'writer> FormatFields<'writer> for EscapedFields {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
-        let mut visitor = EscapingVisitor(DefaultVisitor::new(writer, true));
+        let mut visitor = EscapingVisitor {
+            writer,
+            is_empty: true,
+            result: Ok(()),
+        };
         fields.record(&mut visitor);
-        visitor.0.finish()
+        visitor.result
     }
 }
 
-/// Escapes every value; the inner visitor adds names and colours.
-struct EscapingVisitor<'writer>(DefaultVisitor<'writer>);
+/// The field with the text of an error.
+const ERROR_TEXT: &str = "error-text";
+
+/// Escapes every value.
+struct EscapingVisitor<'writer> {
+    writer: Writer<'writer>,
+    is_empty: bool,
+    result: fmt::Result,
+}
+
+impl EscapingVisitor<'_> {
+    fn write(&mut self, name: &str, value: &dyn Debug) -> fmt::Result {
+        if !std::mem::take(&mut self.is_empty) {
+            self.writer.write_char(' ')?;
+        }
+        let name = name.strip_prefix("r#").unwrap_or(name);
+        match (name, self.writer.has_ansi_escapes()) {
+            ("message", _) => {}
+            (_, true) => write!(self.writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m")?,
+            (_, false) => write!(self.writer, "{name}=")?,
+        }
+        write!(self.writer, "{value:?}")
+    }
+
+    fn add(&mut self, name: &str, value: &dyn Debug) {
+        if self.result.is_ok() && name != ERROR_TEXT {
+            self.result = self.write(name, value);
+        }
+    }
+}
 
 impl Visit for EscapingVisitor<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         match field.name() {
-            "message" => self.0.record_debug(field, &Escaped(value)),
-            _ => self.0.record_debug(field, &Value(value)),
+            "message" => self.add("message", &Escaped(value)),
+            name => self.add(name, &Value(value)),
         }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => self.record_debug(field, &format_args!("{value}")),
-            _ => self.0.record_debug(field, &Escaped(&value)),
+            name => self.add(name, &Escaped(&value)),
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        let time = field.name().strip_suffix("-ms");
+        match time.zip(u32::try_from(value).ok()) {
+            Some((name, time)) => {
+                let time = Milliseconds(time);
+                self.add(name, &format_args!("{time}"));
+            }
+            None => self.record_debug(field, &value),
         }
     }
 }
@@ -108,7 +189,7 @@ impl Debug for Escaped<'_> {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use super::*;
 
@@ -189,19 +270,23 @@ mod tests {
         let subscriber = tracing_subscriber::fmt()
             .fmt_fields(EscapedFields)
             .with_ansi(false)
-            .event_format(crate::EventFirst)
+            .event_format(crate::EventFirst::default())
             .with_writer(move || written.clone())
             .finish();
         tracing::subscriber::with_default(subscriber, || {
             let _span = tracing::info_span!("message", queue = "orders", id = %"a} x{").entered();
             let _bare = tracing::info_span!("bare").entered();
-            tracing::warn!(error = "exit 1", delay = %"1s", "retry");
+            tracing::warn!(
+                error = "exit 1",
+                "delay-ms" = 1_500_u32,
+                "error-text" = "why",
+                "retry"
+            );
         });
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
         let (time, line) = text.split_once(' ').unwrap();
         assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
-        let expected =
-            " WARN retry error=\"exit 1\" delay=1s bare message{queue=\"orders\" id=\"a} x{\"}\n";
+        let expected = " WARN retry error=\"exit 1\" delay=1s500ms bare message{queue=\"orders\" id=\"a} x{\"}\n";
         assert_eq!(line, expected);
     }
 
@@ -212,7 +297,7 @@ mod tests {
         let subscriber = tracing_subscriber::fmt()
             .json()
             .flatten_event(true)
-            .map_event_format(EscapedJson)
+            .map_event_format(EscapedJson::of)
             .with_writer(move || written.clone())
             .finish();
         let hostile = "E\r\n{\u{7f}\u{85}\u{9b}0m\u{202e}\u{2028}\u{200b}\u{feff}é\"}";
@@ -227,5 +312,54 @@ mod tests {
         assert_eq!(read["error"], hostile);
         assert_eq!(read["message"], hostile);
         assert_eq!(read["span"]["id"], hostile);
+    }
+
+    #[test]
+    fn a_storm_has_ten_lines_in_json_and_the_number_of_the_others() {
+        let lines = Lines::default();
+        let written = lines.clone();
+        let (storm, _begun) = Storm::new();
+        let counting = Arc::clone(&storm);
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .map_event_format(|format| EscapedJson {
+                format,
+                host: Some("host-1".to_owned()),
+                storm: Some(storm),
+            })
+            .with_writer(move || written.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            for number in 0..25 {
+                let _span = tracing::info_span!("message", queue = "orders", id = number).entered();
+                tracing::info!(error = %"HTTP 503", "delay-ms" = 1_500_u32, "retry");
+            }
+            // A start is no storm.
+            for number in 0..25 {
+                tracing::info!(number, "serving");
+            }
+            counting.finish();
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let read: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(read.len(), 10 + 25 + 1);
+        assert!(read.iter().all(|it| it["host"] == "host-1"), "{text}");
+        assert!(read.iter().all(|it| it["spans"].is_null()), "{text}");
+        assert_eq!(
+            (&read[0]["delay-ms"], &read[0]["span"]["id"]),
+            (&1_500.into(), &0.into())
+        );
+        let last = read.last().unwrap();
+        let [message, queue, error] = ["message", "queue", "error"].map(|name| &last[name]);
+        assert_eq!([message, queue, error], ["retry", "orders", "HTTP 503"]);
+        assert_eq!(
+            (&last["left-out"], &last["level"]),
+            (&15.into(), &"INFO".into())
+        );
     }
 }

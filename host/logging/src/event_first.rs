@@ -1,6 +1,7 @@
 //! Lines of the text log in the order in which people read: when, how severe, what happened with its fields, and last the message or queue that it is about.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -8,9 +9,15 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::line::left_out;
+use crate::storm::Storm;
+
 /// Formats an event as `TIME LEVEL what happened field=value message{id=…}`. In a terminal of 80 columns, the first line has the event and its first fields; the ids, which are long, come after them.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EventFirst;
+#[derive(Debug, Clone, Default)]
+pub struct EventFirst {
+    /// Bounds the lines of a storm, if anything does.
+    pub storm: Option<Arc<Storm>>,
+}
 
 impl<S, N> FormatEvent<S, N> for EventFirst
 where
@@ -23,6 +30,9 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        let Some(left_out) = left_out(self.storm.as_deref(), context, event) else {
+            return Ok(());
+        };
         let is_coloured = writer.has_ansi_escapes();
         if is_coloured {
             writer.write_str("\u{1b}[2m")?;
@@ -38,6 +48,9 @@ where
             write!(writer, " {level:>5} ")?;
         }
         context.format_fields(writer.by_ref(), event)?;
+        if left_out > 0 {
+            write!(writer, " left-out={left_out}")?;
+        }
         for span in context.event_scope().into_iter().flatten() {
             write!(writer, " {}", span.name())?;
             let extensions = span.extensions();

@@ -317,7 +317,14 @@ impl Inner {
                 let Action::Retry { delay } = evaluated.decision.action else {
                     return;
                 };
-                tracing::debug!(retrier = &*self.name, id = failure.message_id, attempt, code, %delay, "retrying");
+                tracing::debug!(
+                    retrier = &*self.name,
+                    id = failure.message_id,
+                    attempt,
+                    code,
+                    "delay-ms" = delay.0,
+                    "retrying"
+                );
                 self.tell(|| Event::Retrying {
                     retrier: &self.name,
                     failure,

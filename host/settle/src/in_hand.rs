@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use tracing::field::display;
 
 use crate::dead_letter::{Cause, dead_letter};
 use crate::decision::{Action, Decision, Hold};
@@ -13,6 +12,9 @@ use crate::queue::{Message, MessageEnvelope, QueueError, SubmitError, Visibility
 use crate::settler::{REQUEST_TIMEOUT, Settled, Settler};
 use backstop_decider::{Decided, DecidedFailure};
 use backstop_records::LifeEvent;
+
+/// The most bytes of an error's text that the log has.
+const ERROR_TEXT: usize = 1_000;
 
 /// A message that is to be settled.
 #[derive(Clone, Copy)]
@@ -90,7 +92,8 @@ impl InHand<'_> {
     /// Sends a message again that comes early, because SQS delays a message for 15 minutes at most. On a queue whose messages are not sent again, one whose envelope no key verifies is held by visibility.
     pub async fn hop(&self, envelope: &MessageEnvelope) -> Settled {
         let left = envelope.due.since(self.settler.queue.now());
-        tracing::debug!(hops = envelope.hops, left = %Milliseconds::from_duration(left), "hop");
+        let left_ms = Milliseconds::from_duration(left).0;
+        tracing::debug!(hops = envelope.hops, "left-ms" = left_ms, "hop");
         if envelope.is_verified || self.settler.holds.sends_again() {
             self.resend(envelope.hopped(), None).await
         } else {
@@ -234,18 +237,22 @@ impl InHand<'_> {
 
 fn log(failure: &Failure, decision: &Decision, left: Duration) {
     let (error, class) = (&failure.error.code, &decision.class);
+    let text = &failure.error.message;
+    let text = text
+        .get(..text.floor_char_boundary(ERROR_TEXT))
+        .filter(|it| !it.is_empty());
     let (verdict, by) = (decision.action.verdict(), decision.decided_by.as_str());
     match &decision.action {
         Action::Retry { delay } => {
             let is_part = left < delay.as_duration();
-            let left = is_part.then(|| display(Milliseconds::from_duration(left)));
+            let left = is_part.then(|| Milliseconds::from_duration(left).0);
             let hold = decision.hold.as_str();
             // The one that is taken; the record has the one that was decided.
-            let delay = delay.whole_seconds();
-            tracing::info!(%error, %class, %delay, left, hold, by, "{verdict}");
+            let delay = delay.whole_seconds().0;
+            tracing::info!(%error, %class, "delay-ms" = delay, "left-ms" = left, hold, by, "error-text" = text, "{verdict}");
         }
         Action::DeadLetter { reason } | Action::Discard { reason } => {
-            tracing::warn!(%error, %class, reason, by, "{verdict}");
+            tracing::warn!(%error, %class, reason, by, "error-text" = text, "{verdict}");
         }
     }
 }

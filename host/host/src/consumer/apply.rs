@@ -22,6 +22,7 @@ pub(super) async fn succeeded(shared: &Shared, message: &Message) -> bool {
     if is_removed {
         shared.stats.measures.succeeded(attempt);
     }
+    tracing::debug!("succeeded");
     let events = shared.decider.events();
     events.succeeded(message, attempt, is_removed);
     shared.history.forget(message);

@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use backstop_core::clock;
 use backstop_core::lock::lock as lock_of;
@@ -21,6 +21,9 @@ use crate::waiting::Waiting;
 
 /// How long after a write the next one follows at least. A host that is killed forgets what has failed since.
 const EVERY: Duration = Duration::from_secs(5);
+
+/// How often the log says that the file can't be written.
+const WARNED: Duration = Duration::from_secs(60);
 
 /// The most bytes that are written in a second, in the long run: 56 MiB are written every 28 seconds.
 const BYTES_PER_SECOND: u64 = 2 << 20;
@@ -44,6 +47,8 @@ pub(super) struct KeptWaiting {
     path: PathBuf,
     /// The files that this host has read: once each, also if they can't be removed.
     taken: Mutex<HashSet<PathBuf>>,
+    /// When the log said last that the file can't be written, if it still can't.
+    warned: Mutex<Option<Instant>>,
     /// Locked while the consumer runs.
     _lock: File,
 }
@@ -70,6 +75,7 @@ impl KeptWaiting {
                 queue,
                 path,
                 taken: Mutex::default(),
+                warned: Mutex::default(),
             })),
             Err(error) => {
                 tracing::warn!(folder = %folder.display(), %error, "what waits can't be kept: this host forgets it when it ends");
@@ -184,12 +190,25 @@ impl KeptWaiting {
                 let _ = fs::remove_file(&self.path);
                 Some(0)
             }
-            Ok((_, bytes)) => Some(bytes),
+            Ok((_, bytes)) => {
+                *lock_of(&self.warned) = None;
+                Some(bytes)
+            }
             Err(error) => {
-                let file = self.path.display();
-                tracing::warn!(%file, %error, "what waits can't be kept: if this host ends now, it is forgotten");
+                self.warn(&error);
                 None
             }
+        }
+    }
+
+    /// Says that it can't be written, and again once a minute: it is tried every few seconds.
+    fn warn(&self, error: &io::Error) {
+        let now = clock::instant();
+        let mut warned = lock_of(&self.warned);
+        if warned.is_none_or(|at| now.duration_since(at) >= WARNED) {
+            *warned = Some(now);
+            let file = self.path.display();
+            tracing::warn!(%file, %error, "what waits can't be kept: if this host ends now, it is forgotten");
         }
     }
 

@@ -162,7 +162,7 @@ impl Controls {
             queue = self.queue,
             by = pause.by,
             why = pause.why,
-            over = over.map(|over| Milliseconds::from_duration(over).to_string()),
+            "over-ms" = over.map(|over| Milliseconds::from_duration(over).0),
             "the queue is paused: it is not polled, and attempts under way end"
         );
         self.happened(LifeEvent::Paused {
