@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_tests::aws::Queues;
-use backstop_tests::backstop::{Running, command, serve, text};
+use backstop_tests::backstop::{Running, command, read_events, serve, text};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::exposition::Scrape;
@@ -74,7 +74,10 @@ fn name(queues: &Queues) -> String {
 async fn a_pause_returns_what_was_received_survives_a_restart_and_costs_no_attempt() {
     let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "600")]).await;
     let worker = Worker::answering(|_| 200).await;
-    let host = Host::start(&queues, &worker, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("decisions.jsonl");
+    let recorded = ["--decisions", records.to_str().unwrap()];
+    let host = Host::start(&queues, &worker, &recorded).await;
     let queue = name(&queues);
     let said = host
         .said(&["pause", &queue, "--why", "the till is closed"])
@@ -96,7 +99,8 @@ async fn a_pause_returns_what_was_received_survives_a_restart_and_costs_no_attem
     running.stop().await;
     assert_eq!((worker.attempts().len(), queues.held().await), (0, 20));
 
-    let host = Host::start_in(cache, &queues, &worker, &["--max-attempts", "1"]).await;
+    let more = [&recorded[..], &["--max-attempts", "1"]].concat();
+    let host = Host::start_in(cache, &queues, &worker, &more).await;
     host.running
         .logged("still paused since before this start")
         .await;
@@ -116,6 +120,11 @@ async fn a_pause_returns_what_was_received_survives_a_restart_and_costs_no_attem
         (counts[0]["succeeded"].as_u64(), queues.dead().await),
         (Some(20), 0)
     );
+    // What succeeds at once has no events, and a pause that goes on after a start is the same one.
+    let events = read_events(&records);
+    let names: Vec<_> = events.iter().map(|it| &it["event"]).collect();
+    assert_eq!(names, ["paused", "resumed"]);
+    assert_eq!(events[0]["why"], "the till is closed");
 }
 
 #[tokio::test]

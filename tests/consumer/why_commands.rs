@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use backstop_tests::backstop::read_records;
+use backstop_tests::backstop::{read_events, read_records};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::policies::waits;
@@ -35,10 +35,17 @@ async fn due_times(machine: &Machine) -> BTreeMap<String, u64> {
 #[tokio::test]
 async fn a_swap_and_reconsider_hurry_what_waits_and_why_says_what_the_new_version_says() {
     let machine = Machine::new(ministack()).await;
-    let policy = machine.at("policy.wat");
+    let (policy, records) = (machine.at("policy.wat"), machine.at("decisions.jsonl"));
     std::fs::write(&policy, waits(7_200_000)).unwrap();
     let host = machine
-        .host(&["--policy", &policy, "--admin", "127.0.0.1:0"])
+        .host(&[
+            "--policy",
+            &policy,
+            "--admin",
+            "127.0.0.1:0",
+            "--decisions",
+            &records,
+        ])
         .await;
     machine.send(40).await;
     machine.until_waiting(40).await;
@@ -106,6 +113,24 @@ async fn a_swap_and_reconsider_hurry_what_waits_and_why_says_what_the_new_versio
         "{error}"
     );
     assert_eq!(host.stop().await.0, 0);
+    let events = read_events(records.as_ref());
+    let woken = |it: &&Value| {
+        let is_sooner = it["due"].as_u64() < it["was-due"].as_u64();
+        it["event"] == "woken" && it["by"] == "reconsideration" && is_sooner
+    };
+    let done = |it: &&Value| it["event"] == "succeeded" && it["attempt"] == 2;
+    let count = |is: &dyn Fn(&&Value) -> bool| events.iter().filter(is).count();
+    assert_eq!((count(&woken), count(&done)), (40, 40), "{events:?}");
+    assert_eq!(events.len(), 80, "{events:?}");
+    let (code, shown, error) = machine.run(&["why", &id, &records]).await;
+    assert_eq!(code, 0, "{error}");
+    for part in [
+        "woken  ",
+        "  by reconsideration with ",
+        "It succeeded in attempt 2.",
+    ] {
+        assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
+    }
 }
 
 #[tokio::test]
