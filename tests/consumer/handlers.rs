@@ -11,6 +11,9 @@ use backstop_tests::lambda::{FAILS_WHEN_TOLD, Function};
 use backstop_tests::worker::{Worker, status};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
+/// The trace context of a message.
+const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 #[tokio::test]
 async fn the_worker_receives_the_headers_of_the_worker_daemon() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
@@ -80,6 +83,8 @@ async fn a_worker_gets_the_headers_and_variables_that_the_document_names_and_no_
             .message_group_id("customer-1")
             .message_deduplication_id(uuid::Uuid::new_v4().to_string())
             .message_attributes("tenant", text("t-1"))
+            .message_attributes("traceparent", text(TRACEPARENT))
+            .message_attributes("tracestate", text("v=1"))
             .message_attributes("Forged", text("x\r\nX-Aws-Sqsd-Message-Group-Id: other"))
             .message_attributes("large", text(&"x".repeat(80_000)))
             .message_system_attributes(
@@ -110,7 +115,10 @@ async fn a_worker_gets_the_headers_and_variables_that_the_document_names_and_no_
     eventually("the queue is empty", || async { queues.held().await == 0 }).await;
     running.stop().await;
     let headers = &worker.attempts()[0].headers;
-    let sent: BTreeSet<_> = headers.keys().map(ToString::to_string).collect();
+    // One attribute stands for all.
+    let is_other = |name: &String| !name.starts_with("x-aws-sqsd-attr-trace");
+    let sent = headers.keys().map(ToString::to_string).filter(is_other);
+    let sent: BTreeSet<_> = sent.collect();
     let documented = columns(2).iter().map(|name| name.to_lowercase()).collect();
     assert_eq!(sent, documented);
     assert_eq!(headers["content-type"], "text/plain; charset=utf-8");
@@ -134,6 +142,7 @@ async fn a_worker_gets_the_headers_and_variables_that_the_document_names_and_no_
     );
     // What the host inherited is no message's.
     command.env("BACKSTOP_MESSAGE_GROUP", "stale");
+    command.env("TRACEPARENT", "stale");
     command.env_remove("BACKSTOP_CACHE");
     let running = Running::start_command(command).await;
     eventually("the queue is empty", || async { queues.held().await == 0 }).await;
@@ -142,7 +151,11 @@ async fn a_worker_gets_the_headers_and_variables_that_the_document_names_and_no_
     let variables: BTreeMap<_, _> = seen
         .lines()
         .filter_map(|line| line.split_once('='))
-        .filter(|(name, _)| name.starts_with("BACKSTOP_") || name.starts_with("_X_"))
+        .filter(|(name, _)| {
+            ["BACKSTOP_", "TRACE", "_X_"]
+                .iter()
+                .any(|it| name.starts_with(it))
+        })
         .collect();
     let names: BTreeSet<_> = variables.keys().map(ToString::to_string).collect();
     assert_eq!(names, columns(3));
@@ -150,8 +163,14 @@ async fn a_worker_gets_the_headers_and_variables_that_the_document_names_and_no_
     assert_eq!(variables["BACKSTOP_OMITTED"], r#"["large"]"#);
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(variables["BACKSTOP_ATTRIBUTES"]).unwrap(),
-        serde_json::json!({"tenant": "t-1", "Forged": "x\r\nX-Aws-Sqsd-Message-Group-Id: other"})
+        serde_json::json!({
+            "tenant": "t-1",
+            "traceparent": TRACEPARENT,
+            "tracestate": "v=1",
+            "Forged": "x\r\nX-Aws-Sqsd-Message-Group-Id: other",
+        })
     );
+    assert_eq!(variables["TRACEPARENT"], TRACEPARENT);
 }
 
 /// A proxy that responds with 200 in place of the worker would cause an unhandled message to be deleted.

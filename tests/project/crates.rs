@@ -51,7 +51,7 @@ fn each_crate_has_no_more_dependencies_than_allowed() {
     for (package, features, most) in [
         ("backstop-core", [].as_slice(), 30),
         ("backstop-records", &[], 35),
-        ("backstop-queue", &[], 182),
+        ("backstop-queue", &[], 183),
         ("backstop-functions", &[], 165),
         ("backstop-retry", &[], 40),
         ("backstop-retry", &["--features", "wasm"], 180),
@@ -59,19 +59,20 @@ fn each_crate_has_no_more_dependencies_than_allowed() {
         (
             "backstop-deliver",
             &["--features", "sqs,dynamodb,firehose"],
-            185,
+            186,
         ),
         ("backstop-idempotency", &[], 45),
         ("backstop-idempotency", &["--features", "dynamodb"], 155),
         ("backstop-engine", &[], 180),
         ("backstop-versions", none, 180),
         ("backstop", &[], 353),
-        ("backstop", none, 318),
-        ("backstop-settle", &[], 281),
-        ("backstop-handlers", &[], 193),
-        ("backstop", &["--features", "deliver,idempotency"], 356),
+        ("backstop", none, 319),
+        ("backstop-settle", &[], 282),
+        ("backstop-handlers", &[], 194),
+        ("backstop", &["--features", "deliver,idempotency"], 357),
+        ("backstop", &["--features", "traces"], 369),
         ("backstop-dead-letters", &[], 190),
-        ("backstop-lambda", &[], 372),
+        ("backstop-lambda", &[], 385),
     ] {
         let crates = closure(package, features);
         let count = crates.len();

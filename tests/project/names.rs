@@ -11,7 +11,7 @@ use backstop_tests::backstop::{program, text};
 use backstop_tests::documents::{blocks, document, documents, top};
 
 /// Names that are others': of AWS, Linux, libraries that are compared, programs, and examples.
-const OF_OTHERS: [&str; 41] = [
+const OF_OTHERS: [&str; 46] = [
     "INSTA_UPDATE",
     "ByteStreamError",
     "CAP_SYS_PTRACE",
@@ -19,6 +19,11 @@ const OF_OTHERS: [&str; 41] = [
     "ExponentialBuilder",
     "GenerateDataKey",
     "MIMALLOC_ALLOW_THP",
+    "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+    "OTEL_BSP_MAX_QUEUE_SIZE",
+    "OTEL_BSP_SCHEDULE_DELAY",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TIMEOUT",
     "PR_SET_DUMPABLE",
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",

@@ -11,6 +11,7 @@ use backstop_host::assembly::{AssemblyError, LoadError};
 use backstop_host::config::ConfigError;
 use backstop_host::consumer::Faults;
 use backstop_host::service::{QueueFault, StartError};
+use backstop_host::traces::StartError as TracesError;
 use backstop_queue::{EntryError, QueueError};
 use backstop_versions::{
     BucketError, KeyError, PackageError, PolicyError, RegistryError, SignatureError, SigningError,
@@ -48,7 +49,7 @@ causes! {
     |_| Exit::Usage, Ours: BaselineError;
     of_client, Foreign: ClientError;
     |_| Exit::Config, Ours: ConfigError, KeyError, ReadError, ScenarioError, SigningError,
-        TokenError;
+        TokenError, TracesError;
     |_| Exit::Policy, Ours: BuildError, CompileError, PackageError, ProjectError, ToolError;
     of_policy, Ours: PolicyError;
     |_| Exit::Policy, Foreign: SignatureError;
@@ -102,6 +103,7 @@ fn of_start(error: &StartError) -> Exit {
         },
         StartError::Assembly(AssemblyError::Store(_) | AssemblyError::Records(_))
         | StartError::Metrics(_)
+        | StartError::Traces(_)
         | StartError::Admin(_) => Exit::Config,
         StartError::Assembly(AssemblyError::Sandbox(_)) | StartError::Watch(_) => Exit::Unexpected,
     }

@@ -6,14 +6,22 @@ use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
+use aws_sdk_lambda::client::customize::CustomizableOperation;
 use aws_sdk_lambda::config::http::HttpResponse;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_lambda::operation::invoke::InvokeError;
+use aws_sdk_lambda::operation::invoke::builders::InvokeFluentBuilder;
+use aws_sdk_lambda::operation::invoke::{InvokeError, InvokeOutput};
 
 use backstop_aws::{Endpoint, Meaning, NoResponse, ResponseLimit};
 use backstop_core::failure::Error;
 use backstop_core::retry_after::retry_after;
 use backstop_core::text::chain;
+
+/// The header with the trace of an invocation.
+const TRACE_HEADER: &str = "x-amzn-trace-id";
+
+/// An invocation that is not sent yet.
+pub type Invocation = CustomizableOperation<InvokeOutput, InvokeError, InvokeFluentBuilder>;
 
 /// The longest that a connection may take to be made.
 pub const CONNECT: Duration = Duration::from_secs(3);
@@ -26,6 +34,15 @@ pub fn client(sdk: &SdkConfig, timeouts: TimeoutConfig) -> (Client, Endpoint) {
     config.push_interceptor(ResponseLimit::LAMBDA.into());
     let client = Client::from_conf(config.build());
     (client, Endpoint::of("LAMBDA", sdk))
+}
+
+/// The request, with this header of X-Ray: the function continues its trace.
+pub fn traced(request: InvokeFluentBuilder, header: Option<String>) -> Invocation {
+    request.customize().mutate_request(move |request| {
+        if let Some(header) = &header {
+            request.headers_mut().insert(TRACE_HEADER, header.clone());
+        }
+    })
 }
 
 /// The error of the invocation itself: its code as the service reports it, its reason, its `Retry-After`; or why nobody answered.

@@ -1,10 +1,12 @@
-//! The headers of a POST: those of the Elastic Beanstalk worker daemon, the message group, and what was left out.
+//! The headers of a POST: those of the Elastic Beanstalk worker daemon, the message group, the trace context, and what was left out.
 //!
 //! The sender chooses what is in many of them. No value can add a header, and none can make the request larger than a worker reads: what does not fit is left out, and a header says so.
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
+use super::trace::Trace;
 use backstop_queue::Message;
+use backstop_traces::{TRACEPARENT, TRACESTATE};
 
 /// The most bytes of one value. Nginx, Apache and Gunicorn read lines of 8 KiB.
 const VALUE_BYTES: usize = 4 << 10;
@@ -58,6 +60,7 @@ pub(super) fn headers(queue: &str, content_type: &ContentType, message: &Message
     headers.add("x-aws-sqsd-first-received-at", &first_received.to_string());
     let receive_count = message.receive_count.to_string();
     headers.add("x-aws-sqsd-receive-count", &receive_count);
+    let trace = Trace::of(message);
     for (name, value) in [
         ("x-aws-sqsd-sender-id", &message.sender),
         ("x-aws-sqsd-message-group-id", &message.group),
@@ -65,7 +68,9 @@ pub(super) fn headers(queue: &str, content_type: &ContentType, message: &Message
             "x-aws-sqsd-message-deduplication-id",
             &message.deduplication_id,
         ),
-        ("x-amzn-trace-id", &message.trace_header),
+        (TRACEPARENT, &trace.parent),
+        (TRACESTATE, &trace.state),
+        ("x-amzn-trace-id", &trace.xray),
     ] {
         if let Some(value) = value {
             headers.add(name, value);

@@ -10,10 +10,11 @@ use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 use tokio::time::timeout;
 
+use super::trace::Trace;
 use super::{Handler, error_payload};
 use backstop_aws::Endpoint;
 use backstop_core::failure::Error;
-use backstop_functions::invocation::{self, invocation_error};
+use backstop_functions::invocation::{self, invocation_error, traced};
 use backstop_queue::Message;
 
 /// How long a dry run may take.
@@ -45,12 +46,13 @@ impl Lambda {
 #[async_trait]
 impl Handler for Lambda {
     async fn handle(&self, message: &Message) -> Result<(), Error> {
-        let answer = self
+        let request = self
             .client
             .invoke()
             .function_name(&self.function)
             .invocation_type(InvocationType::RequestResponse)
-            .payload(payload(&message.body))
+            .payload(payload(&message.body));
+        let answer = traced(request, Trace::for_lambda(message))
             .send()
             .await
             .map_err(|error| invocation_error(&self.endpoint, &error))?;

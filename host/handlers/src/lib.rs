@@ -7,6 +7,7 @@ mod headers;
 mod http;
 mod lambda;
 mod reach;
+mod trace;
 mod variables;
 
 use std::sync::Arc;

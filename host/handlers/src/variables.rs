@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use super::trace::Trace;
 use backstop_queue::Message;
 
 /// The most bytes of a value, except [`ATTRIBUTES`].
@@ -22,12 +23,14 @@ const ATTRIBUTES: &str = "BACKSTOP_ATTRIBUTES";
 const OMITTED: &str = "BACKSTOP_OMITTED";
 
 /// Every variable of a message. A command inherits none of them from the host, which may itself be a command of another host.
-pub(super) const NAMES: [&str; 8] = [
+pub(super) const NAMES: [&str; 10] = [
     "BACKSTOP_MESSAGE_ID",
     "BACKSTOP_ATTEMPT",
     "BACKSTOP_SENT",
     "BACKSTOP_MESSAGE_GROUP",
     "BACKSTOP_DEDUPLICATION_ID",
+    "TRACEPARENT",
+    "TRACESTATE",
     "_X_AMZN_TRACE_ID",
     ATTRIBUTES,
     OMITTED,
@@ -48,6 +51,7 @@ pub(super) fn variables(message: &Message, room: Room) -> Vec<(&'static str, Str
     let mut omitted = Omitted::default();
     let attempt = message.receive_count.to_string();
     let sent = message.sent.0.to_string();
+    let trace = Trace::of(message);
     for (name, value) in [
         ("BACKSTOP_MESSAGE_ID", Some(&message.id)),
         ("BACKSTOP_ATTEMPT", Some(&attempt)),
@@ -57,7 +61,9 @@ pub(super) fn variables(message: &Message, room: Room) -> Vec<(&'static str, Str
             "BACKSTOP_DEDUPLICATION_ID",
             message.deduplication_id.as_ref(),
         ),
-        ("_X_AMZN_TRACE_ID", message.trace_header.as_ref()),
+        ("TRACEPARENT", trace.parent.as_ref()),
+        ("TRACESTATE", trace.state.as_ref()),
+        ("_X_AMZN_TRACE_ID", trace.xray.as_ref()),
     ] {
         match value {
             Some(value) if value.len() <= VALUE_BYTES && !value.contains('\0') => {

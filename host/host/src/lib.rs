@@ -10,6 +10,7 @@
 //! | [`maintenance`] | when a queue is not polled, because its configuration says so |
 //! | [`admin`] | answers operators, and asks other hosts |
 //! | [`service`], [`run`] | consumers with all that belongs to them, from their start to their end |
+//! | [`traces`] | spans are sent, as configuration and environment say |
 //! | [`lambda`] | the retry handler for asynchronous Lambda functions |
 //! | [`doctor`] | checks a configuration against what is deployed |
 
@@ -27,6 +28,7 @@ pub mod lambda;
 pub mod maintenance;
 pub mod run;
 pub mod service;
+pub mod traces;
 
 use backstop_core::{clock, decision, failure, text};
 use backstop_decider::shadow;

@@ -5,7 +5,7 @@ use crate::message::Message;
 /// The attributes that a dead letter gets. If they do not all fit, the last ones are left out.
 ///
 /// SQS allows ten attributes per message and counts them in its size. The sender's attributes take precedence.
-pub const ATTRIBUTES: [&str; 10] = [
+pub const ATTRIBUTES: [&str; 11] = [
     "BackstopReason",
     "BackstopMessageId",
     "BackstopAttempt",
@@ -14,9 +14,13 @@ pub const ATTRIBUTES: [&str; 10] = [
     "BackstopFirstSent",
     "BackstopSource",
     "BackstopStatus",
+    TRACE,
     "BackstopPolicy",
     "BackstopRetryAfter",
 ];
+
+/// The span of the last attempt, or of the redrive, as a W3C `traceparent`. The sender's own trace context stays as it is.
+pub const TRACE: &str = "BackstopTrace";
 
 /// When a letter died that was put back from an archive, in milliseconds since 1970: SQS says only when it was put back.
 pub const DIED: &str = "BackstopDied";

@@ -185,6 +185,15 @@ pub enum SubmitError {
 }
 
 impl SubmitError {
+    /// The code of SQS, or that the program is ending.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Entry(error) => &error.code,
+            Self::Request(error) => &error.code,
+            Self::Ended => "ended",
+        }
+    }
+
     /// Whether the same entry may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {

@@ -25,5 +25,6 @@ pub fn ordinary_message() -> Message {
         trace_header: None,
         dead_letter_source: None,
         envelope: None,
+        received_in: None,
     }
 }

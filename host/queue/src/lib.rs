@@ -26,6 +26,7 @@ mod local;
 mod message;
 mod retry;
 mod sqs;
+mod trace;
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;

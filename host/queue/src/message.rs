@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::MessageEnvelope;
 use backstop_core::failure::{Milliseconds, Timestamp};
+use backstop_traces::TraceContext;
 
 /// The part of SQS's 12 hours that is reserved for the requests.
 const MAX_DELAY_MARGIN: Milliseconds = Milliseconds(60_000);
@@ -146,6 +147,8 @@ pub struct Message {
     pub dead_letter_source: Option<String>,
     /// What it carried along if the host has sent it again.
     pub envelope: Option<Box<MessageEnvelope>>,
+    /// The span of the receive that brought it, if there is one.
+    pub received_in: Option<TraceContext>,
 }
 
 impl Message {

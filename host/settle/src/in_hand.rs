@@ -10,8 +10,10 @@ use crate::failure::{Failure, Milliseconds, Timestamp};
 use crate::hold;
 use crate::queue::{Message, MessageEnvelope, QueueError, SubmitError, VisibilityTimeout};
 use crate::settler::{REQUEST_TIMEOUT, Settled, Settler};
+use crate::spans::in_span;
 use backstop_decider::{Decided, DecidedFailure};
 use backstop_records::LifeEvent;
+use backstop_traces::Kind;
 
 /// The most bytes of an error's text that the log has.
 const ERROR_TEXT: usize = 1_000;
@@ -106,7 +108,13 @@ impl InHand<'_> {
         let Settler { queue, holds, .. } = self.settler;
         let since = Instant::now();
         let sent = holds.send_again(self.message, &envelope, queue.now(), self.until());
-        let error = match self.in_time(sent).await {
+        let sent = in_span(
+            Kind::Send,
+            &self.settler.place,
+            Some(self.id),
+            self.in_time(sent),
+        );
+        let error = match sent.await {
             Ok((hop, sent_as)) => {
                 self.happened(|| LifeEvent::SentAgain {
                     sent_as,
@@ -189,6 +197,12 @@ impl InHand<'_> {
     pub async fn delete(&self) -> Result<(), SubmitError> {
         let handle = &self.message.receipt_handle;
         let delete = self.settler.requests.delete(handle, self.until());
+        let delete = in_span(
+            Kind::Settle("delete"),
+            &self.settler.place,
+            Some(self.id),
+            delete,
+        );
         delete.await.inspect_err(|error| {
             tracing::warn!(%error, "a message could not be deleted: it may be delivered again");
         })
@@ -198,6 +212,8 @@ impl InHand<'_> {
     pub async fn hide(&self, timeout: VisibilityTimeout) -> Result<(), SubmitError> {
         let (requests, handle) = (&self.settler.requests, &self.message.receipt_handle);
         let change = requests.change_visibility(handle, timeout, self.until());
+        let kind = Kind::Settle("change_visibility");
+        let change = in_span(kind, &self.settler.place, Some(self.id), change);
         change.await.inspect_err(|error| {
             let is_early =
                 matches!(error, SubmitError::Entry(it) if it.message.contains("beyond the limit"));

@@ -5,11 +5,13 @@ pub mod hold;
 mod in_hand;
 pub mod lookup;
 mod settler;
+mod spans;
 pub mod waiting;
 
 pub use dead_letter::{DeadLetterQueue, Find, known};
 pub use in_hand::InHand;
 pub use settler::{DEAD_LETTER_RETRY_DELAY, REQUEST_TIMEOUT, Settled, Settler};
+pub use spans::decided;
 
 use backstop_core::{decision, failure, text};
 use backstop_queue as queue;

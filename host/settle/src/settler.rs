@@ -15,6 +15,7 @@ use crate::queue::{
     VisibilityTimeout,
 };
 use backstop_decider::{Events, Journey, other_ids};
+use backstop_traces::Destination;
 
 /// How long a request is retried, unless the time for its message ends before.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -27,6 +28,8 @@ pub struct Settler {
     pub(crate) queue: Arc<dyn Queue>,
     /// The queue's ARN.
     pub source: String,
+    /// The queue, as its spans name it.
+    pub place: Destination,
     pub(crate) requests: Batched,
     /// How its messages are held.
     pub holds: Holds,
@@ -70,6 +73,7 @@ impl Settler {
         Self {
             requests: Batched::start(queue, linger.clone(), requests),
             queue: Arc::clone(queue),
+            place: Destination::queue(queue.url()),
             source,
             holds,
             dead_letter_queues: DeadLetterQueues::new(default, classes, linger, requests),

@@ -184,6 +184,7 @@ impl ArchivedLetter {
             trace_header: self.trace_header.clone(),
             dead_letter_source: self.dead_letter_source.clone(),
             envelope: None,
+            received_in: None,
         })
     }
 

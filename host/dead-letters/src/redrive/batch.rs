@@ -16,11 +16,13 @@ use super::work::Work;
 use crate::letter::Letter;
 use crate::requests::PATIENT;
 use backstop_queue::{BATCH_ENTRIES, batches, is_allowed};
+use backstop_traces::{Destination, Kind, Span, Start, Under};
 
 /// A letter that can be sent.
 struct Ready {
     letter: Letter,
     becomes: Becomes,
+    span: Span,
 }
 
 /// Moves letters that it holds.
@@ -68,8 +70,12 @@ pub(super) async fn move_letters(mover: &Mover, letters: Vec<Letter>) -> Result<
             break;
         }
         match ready(mover, &letter).await {
-            Ok((to, becomes)) => {
-                let ready = Ready { letter, becomes };
+            Ok((to, becomes, span)) => {
+                let ready = Ready {
+                    letter,
+                    becomes,
+                    span,
+                };
                 by_target.entry(to).or_default().push(ready);
             }
             Err(Obstacle::Refused(why)) => refused.push((letter, why)),
@@ -87,14 +93,35 @@ pub(super) async fn move_letters(mover: &Mover, letters: Vec<Letter>) -> Result<
     Ok(())
 }
 
-/// Where a letter goes, and what it becomes there.
-async fn ready(mover: &Mover, letter: &Letter) -> Result<(To, Becomes), Obstacle> {
+/// Where a letter goes, what it becomes there, and the span in which it is sent.
+async fn ready(mover: &Mover, letter: &Letter) -> Result<(To, Becomes, Span), Obstacle> {
     let work = &mover.work;
     let Prepared { to, target, text } = prepare(&work.router, &work.plan, letter).await?;
     let text = edited(work, letter, text).await?;
     let (keys, now) = (work.setup.keys.as_ref(), work.setup.queue.now());
-    let becomes = become_(&work.plan, keys, letter, &target, text, now)?;
-    Ok((to, becomes))
+    let span = span(work, letter, &target);
+    let becomes = become_(&work.plan, keys, letter, &target, text, now, &span)?;
+    Ok((to, becomes, span))
+}
+
+/// The span of a letter that is sent: a trace with links to its sender and to its last attempt, both long ago.
+fn span(work: &Work, letter: &Letter, target: &Target) -> Span {
+    let place = match target {
+        Target::Queue { queue, .. } => Destination::queue(queue.url()),
+        Target::Function { name, .. } => Destination::function(name),
+    };
+    let message = &letter.message;
+    let span = Span::start(|| {
+        let sender = message.creation().map(|it| it.context);
+        let links = sender.into_iter().chain(message.previous());
+        Start::new(Kind::Redrive, &place, Under::Nothing).linked(links)
+    });
+    span.record(|attributes| {
+        attributes.text("messaging.message.id", &letter.original_id);
+        attributes.text("backstop.redrive.run", &work.plan.run);
+        attributes.text("backstop.redrive.from", &work.plan.queue);
+    });
+    span
 }
 
 /// The text of a letter after it was edited.
@@ -142,15 +169,23 @@ async fn move_batch(
     batch: Vec<Ready>,
 ) -> Result<(), RedriveError> {
     let work = &mover.work;
-    let (letters, becomes): (Vec<_>, Vec<_>) =
-        batch.into_iter().map(|it| (it.letter, it.becomes)).unzip();
+    let (mut letters, mut becomes, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+    for ready in batch {
+        letters.push(ready.letter);
+        becomes.push(ready.becomes);
+        spans.push(ready.span);
+    }
     let ids: Vec<_> = letters.iter().map(|it| it.message.id.clone()).collect();
     work.record(&[Entry::Sending { ids }]).await?;
     let Sending { results, uncertain } = send_all(mover, target, becomes).await;
     let (mut sent, mut refused, mut unsent) = (Vec::new(), Vec::new(), Vec::new());
     let mut failure = None;
-    for (position, (letter, result)) in letters.iter().zip(results).enumerate() {
+    for (position, ((letter, span), result)) in letters.iter().zip(spans).zip(results).enumerate() {
         let id = letter.message.id.clone();
+        if !matches!(result, Sent::Accepted(_)) {
+            span.fail("not sent");
+        }
+        span.end();
         match result {
             Sent::Accepted(new) => {
                 let original = Some(letter.original_id.clone()).filter(|it| *it != id);

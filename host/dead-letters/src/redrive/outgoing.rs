@@ -6,19 +6,20 @@ use std::sync::Arc;
 use backstop_core::failure::{ID_BYTES, Milliseconds, Timestamp};
 use backstop_functions::{InvocationRecord, redriven_event};
 use backstop_json::Object;
-use backstop_queue::dead_letter::{ATTRIBUTES, DIED};
+use backstop_queue::dead_letter::{ATTRIBUTES, DIED, TRACE};
 use backstop_queue::envelope::{ENVELOPE, EnvelopeKeys};
 use backstop_queue::{
     Attribute, BATCH_BYTES, Description, MAX_ATTRIBUTES, MessageEnvelope, Outgoing,
 };
+use backstop_traces::TraceContext;
 use serde_json::value::RawValue;
 
 use crate::letter::{Letter, payload};
 use crate::origin::{self, Origin};
 use crate::triage::Attempts;
 
-/// The attributes of a dead letter that its message keeps: with them, a host knows it again when it fails.
-const KEPT: [&str; 2] = ["BackstopMessageId", "BackstopFirstSent"];
+/// The attributes of a dead letter that its message keeps: with them, a host knows it again when it fails, and the span of its last attempt.
+const KEPT: [&str; 3] = ["BackstopMessageId", "BackstopFirstSent", TRACE];
 
 /// What Lambda adds to a dead letter.
 const ADDED: [&str; 3] = ["RequestID", "ErrorCode", "ErrorMessage"];
@@ -35,7 +36,14 @@ const DEDUPLICATION_BYTES: usize = 128;
 /// The longest text of a policy's digests in an envelope.
 const POLICY_BYTES: usize = 256;
 
-/// The message that a letter becomes in a queue, or why it can't.
+/// The most bytes that an envelope and the span of a redrive add to a message.
+const ADDED_BYTES: usize = 2 << 10;
+
+/// The message that a letter becomes in a queue, or why it can't. Its next attempt gets a link to `span`, the redrive.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "what a message is made of has no other name"
+)]
 pub(super) fn message(
     letter: &Letter,
     body: Arc<str>,
@@ -44,6 +52,7 @@ pub(super) fn message(
     target: &Description,
     keys: Option<&EnvelopeKeys>,
     now: Timestamp,
+    span: Option<TraceContext>,
 ) -> Result<Outgoing, String> {
     let message = &letter.message;
     let mut outgoing = Outgoing {
@@ -60,6 +69,13 @@ pub(super) fn message(
     outgoing
         .attributes
         .retain(|name, _| !is_of_death(name, letter.origin));
+    // Nothing is refused for the want of a link.
+    let has_room = outgoing.attributes.len() + 1 < MAX_ATTRIBUTES
+        && outgoing.size() + ADDED_BYTES <= target.max_message_bytes;
+    if let Some(span) = span.filter(|_| has_room) {
+        let span = Attribute::string(span.to_string());
+        outgoing.attributes.insert(TRACE.to_owned(), span);
+    }
     match attempts {
         Attempts::Reset => {
             outgoing.attributes.remove(ENVELOPE);
@@ -131,6 +147,7 @@ fn keep_attempts(
         code: String::new(),
         class: String::new(),
         failed: None,
+        trace: None,
         is_verified: false,
         other_id: None,
     };

@@ -1,10 +1,12 @@
 use backstop_core::failure::Timestamp;
+use backstop_queue::dead_letter::TRACE;
 use backstop_queue::envelope::{ENVELOPE, EnvelopeKeys};
 use backstop_queue::{Attribute, Connections, Description, Message, Queue, ordinary_message};
 
 use super::outgoing::{event, invocation, message};
 use crate::letter::Letter;
 use crate::triage::Attempts;
+use backstop_traces::TraceContext;
 
 fn received(body: &str, attributes: &[(&str, &str)]) -> Letter {
     Letter::of(Message {
@@ -52,6 +54,7 @@ async fn a_message_keeps_what_is_the_senders_and_what_identifies_it() {
             target,
             None,
             Timestamp(5_000),
+            None,
         )
         .unwrap()
     };
@@ -93,7 +96,16 @@ async fn the_envelope_of_kept_attempts_is_signed_for_its_target_if_there_are_key
     let keep = |target: &Description, keys: Option<&EnvelopeKeys>| {
         let letter = received("body", &OF_BACKSTOP);
         let (body, now) = (letter.message.body.clone(), Timestamp(5_000));
-        let sent = message(&letter, body, Attempts::Keep, "run", target, keys, now);
+        let sent = message(
+            &letter,
+            body,
+            Attempts::Keep,
+            "run",
+            target,
+            keys,
+            now,
+            None,
+        );
         let sent = sent.unwrap();
         let envelope = sent.attributes[ENVELOPE].to_text();
         (sent, envelope)
@@ -118,6 +130,7 @@ async fn kept_attempts_travel_in_an_envelope_if_there_is_room() {
             &target,
             None,
             Timestamp(5_000),
+            None,
         )
     };
     let sent = keep(&received("body", &OF_BACKSTOP)).unwrap();
@@ -285,6 +298,7 @@ async fn a_letter_that_its_target_can_t_take_is_refused_with_the_reason() {
         &target,
         None,
         Timestamp(1),
+        None,
     );
     assert!(refused.unwrap_err().contains("accepts only 1024"));
     let huge = received(&format!("\"{}\"", "x".repeat(1 << 20)), &[]);
@@ -293,4 +307,31 @@ async fn a_letter_that_its_target_can_t_take_is_refused_with_the_reason() {
             .unwrap_err()
             .contains("Lambda accepts only")
     );
+}
+
+#[tokio::test]
+async fn a_message_says_which_span_sent_it_back_if_it_has_room() {
+    const LAST: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const REDRIVE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b1902b7-01";
+    let target = queue("orders").await;
+    let names: Vec<_> = (0..9).map(|number| number.to_string()).collect();
+    let nine: Vec<_> = names.iter().map(|name| (name.as_str(), "x")).collect();
+    let with = [(TRACE, LAST), ("traceparent", "the sender's")];
+    for (attributes, span, expected) in [
+        (&with[..], None, Some(LAST)),
+        (&with, Some(REDRIVE), Some(REDRIVE)),
+        (&[], Some(REDRIVE), Some(REDRIVE)),
+        // One is left for the envelope of kept attempts.
+        (&nine, Some(REDRIVE), None),
+    ] {
+        let letter = received("body", attributes);
+        let body = letter.message.body.clone();
+        let (attempts, now) = (Attempts::Reset, Timestamp(1));
+        let span = span.and_then(TraceContext::of_traceparent);
+        let sent = message(&letter, body, attempts, "run", &target, None, now, span).unwrap();
+        let trace = sent.attributes.get(TRACE).map(Attribute::to_text);
+        assert_eq!(trace.as_deref(), expected, "{attributes:?}");
+        let sender = sent.attributes.get("traceparent").map(Attribute::to_text);
+        assert!(sender.is_none_or(|it| it == "the sender's"));
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use backstop_core::failure::Timestamp;
 use backstop_queue::Outgoing;
 use backstop_queue::envelope::EnvelopeKeys;
+use backstop_traces::Span;
 
 use super::RedriveError;
 use super::outgoing;
@@ -97,12 +98,22 @@ pub(super) fn become_(
     target: &Target,
     text: Arc<str>,
     now: Timestamp,
+    span: &Span,
 ) -> Result<Becomes, String> {
     let attempts = plan.attempts;
     match target {
         Target::Queue { description, .. } => {
-            let message =
-                outgoing::message(letter, text, attempts, &plan.run, description, keys, now);
+            let span = span.context();
+            let message = outgoing::message(
+                letter,
+                text,
+                attempts,
+                &plan.run,
+                description,
+                keys,
+                now,
+                span,
+            );
             message.map(Becomes::Message)
         }
         Target::Function { name, .. } => {

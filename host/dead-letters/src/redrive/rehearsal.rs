@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use backstop_queue::envelope::EnvelopeKeys;
 use backstop_queue::{Connections, Queue};
+use backstop_traces::Span;
 use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
@@ -130,7 +131,15 @@ impl Stage<'_> {
     async fn try_one(&mut self, letter: &Letter) -> Result<To, Obstacle> {
         let Prepared { to, target, text } = prepare(&self.router, self.plan, letter).await?;
         let now = self.queue.now();
-        become_(self.plan, self.keys, letter, &target, text, now)?;
+        become_(
+            self.plan,
+            self.keys,
+            letter,
+            &target,
+            text,
+            now,
+            &Span::none(),
+        )?;
         // A run learns this from its first invocation.
         if let Target::Function { name, api } = &*target
             && !self.checked.contains(&to)

@@ -48,6 +48,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
         .exec(["./work.sh", "--fast"])
         .decisions("decisions.jsonl")
         .metrics("127.0.0.1:9464")
+        .traces("otlp")
         .admin("0.0.0.0:9465")
         .admin_token_file("token")
         .admin_hosts(["backstop.internal"])
@@ -61,6 +62,7 @@ fn the_builder_fills_the_same_form_as_a_file() {
     let expected = of_file(
         r#"
         metrics = "127.0.0.1:9464"
+        traces = "otlp"
         admin = "0.0.0.0:9465"
         admin-token-file = "token"
         admin-hosts = ["backstop.internal"]

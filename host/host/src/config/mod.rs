@@ -37,6 +37,7 @@ use crate::policy::{KeyError, Limits, SourceError};
 use crate::record::{Destination, Recorded};
 use backstop_files::mistake::{Mistake, place_of};
 use backstop_files::regular_file::{self, WRITTEN};
+use backstop_traces::Wish;
 
 pub use admin::AdminConfig;
 pub use backstop_core::idempotency::RecordFormat;
@@ -70,6 +71,8 @@ pub struct Config {
     pub recorded: Recorded,
     /// The address at which metrics are served.
     pub metrics: Option<SocketAddr>,
+    /// Whether traces are sent; `None` if the environment decides.
+    pub traces: Option<Wish>,
     /// Where the admin interface is served, and to whom.
     pub admin: Option<AdminConfig>,
     /// The URLs of the hosts that commands query. Empty for those of this machine.
@@ -340,6 +343,10 @@ impl raw::Config {
                 .metrics
                 .map(|address| listen_address(&places.of("metrics"), &address, 9464))
                 .transpose()?,
+            traces: self
+                .traces
+                .map(|text| traces(&places.of("traces"), &text))
+                .transpose()?,
             admin: admin::convert(
                 self.admin.as_deref(),
                 [self.admin_token_file, self.admin_view_token_file],
@@ -367,6 +374,11 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> ConfigError
         path: path.to_owned(),
         text: Mistake::of(text, error).to_string(),
     }
+}
+
+fn traces(place: &str, text: &str) -> Result<Wish, ConfigError> {
+    text.parse()
+        .map_err(|error: backstop_traces::StartError| value(place, error.to_string()))
 }
 
 /// Parses an address to serve something at. Nothing listens on it yet. `port` is the one of the example in the error.

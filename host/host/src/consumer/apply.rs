@@ -26,6 +26,7 @@ pub(super) async fn succeeded(shared: &Shared, message: &Message) -> bool {
     let events = shared.decider.events();
     events.succeeded(message, attempt, is_removed);
     shared.history.forget(message);
+    shared.previous.forget(message);
     is_removed
 }
 
@@ -126,6 +127,7 @@ async fn conclude(
     };
     if is_removed {
         shared.history.forget(message);
+        shared.previous.forget(message);
     }
     is_removed
 }

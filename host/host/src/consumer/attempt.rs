@@ -12,6 +12,7 @@ use super::Shared;
 use crate::failure::{Error, Milliseconds};
 use crate::handler::{PANIC, TIMEOUT};
 use crate::queue::Message;
+use backstop_traces::Span;
 
 /// How an attempt ended.
 pub(super) enum Outcome {
@@ -27,7 +28,23 @@ pub(super) enum Outcome {
 const STOPPED_TOGETHER: Duration = Duration::from_secs(1);
 
 /// Runs the handler on a message, in the task of its worker. A panic of the handler is an outcome like any other.
-pub(super) async fn run(shared: &Shared, message: &Arc<Message>) -> Outcome {
+/// The handler is inside of the span, which ends with it.
+pub(super) async fn run(shared: &Shared, message: &Arc<Message>, span: &Span) -> Outcome {
+    let outcome = span.scope(ended(shared, message)).await;
+    match &outcome {
+        Outcome::Succeeded => {}
+        Outcome::Failed(error) => {
+            span.fail(&error.code);
+            shared.previous.failed(message, span.context());
+        }
+        Outcome::Unavailable(error) => span.fail(&error.code),
+        Outcome::Interrupted => span.fail("interrupted"),
+    }
+    span.end();
+    outcome
+}
+
+async fn ended(shared: &Shared, message: &Arc<Message>) -> Outcome {
     let started = Instant::now();
     let outcome = handled(shared, message, started).await;
     shared.stats.measures.attempted(&outcome, started.elapsed());

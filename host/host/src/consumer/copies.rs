@@ -136,6 +136,7 @@ mod tests {
             code: String::new(),
             class: String::new(),
             failed: None,
+            trace: None,
         }
     }
 

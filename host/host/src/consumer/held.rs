@@ -19,6 +19,7 @@ use crate::queue::{Attribute, Message, Outgoing, VisibilityTimeout};
 use crate::record::LifeEvent;
 use crate::telemetry;
 use backstop_settle::{DeadLetterQueue, REQUEST_TIMEOUT};
+use backstop_traces::scope;
 
 /// The most memory that held messages may take, in KiB.
 const KIBIBYTES: usize = 64 << 10;
@@ -87,10 +88,9 @@ pub(super) async fn hold(
         .copies
         .held(message, message.max_delay().as_duration());
     let shared_too = Arc::clone(shared);
-    shared
-        .held
-        .tasks
-        .spawn(async move { held.send(&shared_too).await }.in_current_span());
+    shared.held.tasks.spawn(scope(
+        async move { held.send(&shared_too).await }.in_current_span(),
+    ));
 }
 
 struct HeldLetter {

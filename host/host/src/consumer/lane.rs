@@ -12,7 +12,7 @@ use super::breaker::Entered;
 use super::controls::{Entry, Turn};
 use super::heartbeat::Heartbeat;
 use super::requests::{self, hand_back};
-use super::{Shared, apply, held_back};
+use super::{Shared, apply, held_back, spans};
 use crate::failure::{Error, Failure, Milliseconds, Timestamp, random};
 use crate::policy::Payload;
 use crate::queue::{Message, MessageEnvelope};
@@ -195,7 +195,9 @@ async fn handle(
     heartbeat: &Heartbeat,
     (entered, turn): (Entered<'_>, Option<Turn>),
 ) -> bool {
-    let attempt = attempt::run(shared, message);
+    // What follows an attempt belongs to its span, too.
+    let span = spans::attempt(shared, message);
+    let attempt = attempt::run(shared, message, &span);
     let outcome = if shared.gate.is_open() {
         attempt.await
     } else {
@@ -209,10 +211,11 @@ async fn handle(
     match outcome {
         Outcome::Succeeded => {
             entered.succeeded();
-            apply::succeeded(shared, message).await
+            span.scope(apply::succeeded(shared, message)).await
         }
         Outcome::Failed(error) => {
-            Box::pin(failed(shared, message, error, heartbeat, entered)).await
+            let failed = Box::pin(failed(shared, message, error, heartbeat, entered));
+            span.scope(failed).await
         }
         Outcome::Unavailable(_) | Outcome::Interrupted => {
             heartbeat.release(message).await;
@@ -239,8 +242,8 @@ async fn failed(
     }
     let payload = Arc::new(Payload::new(Arc::clone(&message.body)));
     let decider = &shared.decider;
-    let decided = decider.decide(failure.clone(), payload, journey);
-    let decided = decided.await;
+    let decide = decider.decide(failure.clone(), payload, journey);
+    let decided = backstop_settle::decided(&shared.settler.place, &message.id, decide).await;
     if !failure.error.is_in_progress() {
         entered.failed(&decided.decision, &failure.error);
     }

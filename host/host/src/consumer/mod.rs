@@ -21,10 +21,12 @@ mod lane;
 mod measures;
 mod not_now;
 mod polling;
+mod previous;
 mod receive;
 mod recent;
 mod requests;
 mod returned;
+mod spans;
 mod startup;
 mod stats;
 mod workers;
@@ -50,6 +52,7 @@ use gate::Gate;
 use held::Held;
 use history::History;
 use kept_waiting::KeptWaiting;
+use previous::Previous;
 use receive::{Pollers, SHORTEST_POLL};
 use returned::Files;
 
@@ -103,6 +106,7 @@ struct Shared {
     options: Options,
     settler: Settler,
     history: History,
+    previous: Previous,
     copies: Copies,
     held: Held,
     waiting: Arc<Waiting>,
@@ -280,6 +284,7 @@ impl Consumer {
             decider,
             settler,
             history: History::of(fifo).kept_in(files),
+            previous: Previous::default(),
             copies: Copies::default(),
             stats: Arc::clone(&stats),
             stop: stop.clone(),

@@ -11,12 +11,12 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
-use super::Shared;
 use super::budget::{Budget, Room};
 use super::heartbeat::Heartbeats;
 use super::lane::Messages;
 use super::polling::Polling;
 use super::workers::{Lane, Workers};
+use super::{Shared, spans};
 use crate::queue::{BATCH_ENTRIES, Message, QueueError, RECEIVE};
 use crate::telemetry;
 
@@ -116,6 +116,7 @@ impl Pollers {
         let wait = longest.min(shared.controls.grace()).max(SHORTEST_POLL);
         let asked = room.messages();
         shared.stats.receive_requests.add(1);
+        let began = spans::began();
         let poll = shared.queue.receive(asked, wait, shared.visibility);
         tokio::pin!(poll);
         let received = tokio::select! {
@@ -129,8 +130,11 @@ impl Pollers {
             }
         };
         let goes_on = match received {
-            Ok(messages) => {
+            Ok(mut messages) => {
                 self.succeeded(shared);
+                if !messages.is_empty() {
+                    spans::received(shared, began, &mut messages);
+                }
                 let received = messages.len();
                 shared.controls.gave_back(asked.saturating_sub(received));
                 shared
@@ -145,6 +149,7 @@ impl Pollers {
             }
             Err(error) => {
                 drop(room);
+                spans::not_received(shared, began, &error);
                 shared.controls.gave_back(asked);
                 self.failed(shared, &error).await
             }

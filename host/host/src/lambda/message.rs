@@ -46,6 +46,7 @@ pub(super) fn message(given: BatchMessage, now: Timestamp) -> Option<Message> {
         trace_header: system.remove("AWSTraceHeader"),
         dead_letter_source: system.remove("DeadLetterQueueSourceArn"),
         envelope: None,
+        received_in: None,
     })
 }
 

@@ -27,6 +27,7 @@ use crate::policy::{LivePolicy, Purpose, WatchError, Watcher, log_reload};
 use crate::queue::{Connections, Description};
 use crate::record::Recorder;
 use crate::text::chain;
+use crate::traces;
 use backstop_decider::Decider;
 
 use gauges::{HostMetrics, PolicyGauges, PolicySlot};
@@ -61,6 +62,9 @@ pub enum StartError {
     /// Metrics can't be served.
     #[error(transparent)]
     Metrics(#[from] ExporterError),
+    /// Traces can't be sent.
+    #[error(transparent)]
+    Traces(#[from] backstop_traces::StartError),
     /// The admin interface can't be served.
     #[error(transparent)]
     Admin(#[from] AdminError),
@@ -109,6 +113,7 @@ impl Service {
             (None, Some(_)) => Recording::start().ok(),
             (None, None) => None,
         };
+        traces::start(config.traces, "backstop")?;
         // From here on, probes learn that the host lives and is not ready.
         let interface = Arc::<Interface>::default();
         let admin = match &config.admin {
@@ -201,6 +206,7 @@ impl Service {
         {
             tracing::error!(%error, "the last decision records may be lost");
         }
+        traces::end().await;
         summaries
     }
 }

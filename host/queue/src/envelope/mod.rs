@@ -2,12 +2,14 @@
 
 mod attribute;
 mod keys;
+mod trace;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use backstop_core::failure::{Milliseconds, Timestamp};
+use backstop_traces::TraceContext;
 
 pub use attribute::{CARRIED_BYTES, ENVELOPE, MOST_BYTES, carried, has_room};
 pub use keys::{EnvelopeKeys, EnvelopeKeysError, Readers};
@@ -49,6 +51,9 @@ pub struct MessageEnvelope {
     /// When its last attempt failed, if that is not the delay before its due time because it was woken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Timestamp>,
+    /// The span of its last attempt, if that was recorded.
+    #[serde(default, with = "trace", skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
     /// Whether this host made it, or has a key that verifies it. Any sender can write another one.
     #[serde(skip)]
     pub is_verified: bool,

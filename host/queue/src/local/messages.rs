@@ -344,5 +344,6 @@ fn received(stored: &Stored, receipt_handle: ReceiptHandle, now: Timestamp) -> M
         trace_header: message.trace_header.clone(),
         dead_letter_source: stored.moved_from.clone(),
         envelope: None,
+        received_in: None,
     }
 }

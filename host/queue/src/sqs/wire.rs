@@ -105,6 +105,7 @@ pub(super) fn incoming(
         trace_header: None,
         dead_letter_source: None,
         envelope: None,
+        received_in: None,
     };
     for (name, value) in message.attributes.unwrap_or_default() {
         #[expect(clippy::wildcard_enum_match_arm, reason = "SQS may add attributes")]

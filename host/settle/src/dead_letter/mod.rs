@@ -62,6 +62,7 @@ pub fn dead_letter(message: &Message, cause: &Cause<'_>, queue: &Description) ->
             value: text(cause.source),
         }),
         error.and_then(status),
+        backstop_traces::current().map(|attempt| string(&attempt.context.to_string())),
         of_decision(|_, decided| Attribute::string(text(&decided.policy))),
         error.and_then(|error| Some(Attribute::number(error.retry_after?.0))),
     ];

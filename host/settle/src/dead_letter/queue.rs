@@ -10,8 +10,12 @@ use tokio::time::Instant;
 
 use crate::lookup::Lookup;
 use crate::queue::{
-    BatchedSends, Description, Linger, Outgoing, Queue, QueueError, Requests, SubmitError,
+    Attribute, BatchedSends, Description, Linger, Outgoing, Queue, QueueError, Requests,
+    SubmitError,
 };
+
+use crate::spans::in_span;
+use backstop_traces::{Destination, Kind};
 
 /// How long it is cached that a dead-letter queue could not be found.
 const FAILURE_CACHED: Duration = Duration::from_secs(5);
@@ -30,6 +34,7 @@ pub fn known(found: Found) -> Find {
 /// Sends letters to a dead-letter queue.
 pub struct DeadLetterQueue {
     pub(crate) description: Description,
+    place: Destination,
     sends: BatchedSends,
 }
 
@@ -45,7 +50,10 @@ impl DeadLetterQueue {
         letter: Outgoing,
         until: Instant,
     ) -> Result<Option<String>, SubmitError> {
-        self.sends.send(letter, until).await
+        let id = letter.attributes.get("BackstopMessageId");
+        let id = id.map(Attribute::to_text);
+        let send = self.sends.send(letter, until);
+        in_span(Kind::Send, &self.place, id.as_deref(), send).await
     }
 }
 
@@ -102,6 +110,7 @@ impl DeadLetterQueues {
     fn start(&self, (queue, description): (Arc<dyn Queue>, Description)) -> Arc<DeadLetterQueue> {
         Arc::new(DeadLetterQueue {
             description,
+            place: Destination::queue(queue.url()),
             sends: BatchedSends::start(&queue, self.linger.clone(), &self.requests),
         })
     }

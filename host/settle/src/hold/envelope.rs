@@ -10,8 +10,11 @@ use backstop_decider::Decided;
 use super::longest_hold;
 use backstop_queue::envelope::{CARRIED_BYTES, ENVELOPE, EnvelopeKeys, MOST_BYTES, carried};
 
-/// The longest text of the policy's digests and of the sender.
-const TEXT_BYTES: usize = 240;
+/// The longest text of the policy's digests.
+const POLICY_BYTES: usize = 240;
+
+/// The longest sender: the id and the session of a role have 86 characters.
+const SENDER_BYTES: usize = 180;
 
 /// The most attempts and hops that an envelope may claim. A sender can forge it.
 const MOST: u32 = 1_000_000;
@@ -27,27 +30,31 @@ pub fn after(
         id: message.id.clone(),
         sent: message.sent,
         first_received: message.first_received,
-        sender: message.sender.clone().filter(|sender| is_short(sender)),
+        sender: message
+            .sender
+            .clone()
+            .filter(|sender| is_short(sender, SENDER_BYTES)),
         attempts: failure.attempt.get(),
         delay,
         due: failure.failed_at.plus(delay.as_duration()),
         hops: 0,
         policy: Some(decided.policy.as_str())
-            .filter(|it| is_short(it))
+            .filter(|it| is_short(it, POLICY_BYTES))
             .unwrap_or_default()
             .into(),
         code: carried(&failure.error.code).into_owned(),
         class: carried(&decided.decision.class.to_string()).into_owned(),
         failed: None,
+        trace: backstop_traces::current().map(|attempt| attempt.context),
         is_verified: true,
         other_id: None,
     }
 }
 
 /// Whether a text is as this host writes it into an envelope.
-fn is_short(text: &str) -> bool {
+fn is_short(text: &str, most: usize) -> bool {
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
-    text.len() <= TEXT_BYTES && text.chars().all(is_plain)
+    text.len() <= most && text.chars().all(is_plain)
 }
 
 /// The envelopes of one queue.
@@ -131,7 +138,7 @@ impl Envelopes {
             first_received: found.first_received.min(message.first_received),
             due: self.bounded(found.due, sent, message, now),
             policy: Some(found.policy)
-                .filter(|it| is_short(it))
+                .filter(|it| is_short(it, POLICY_BYTES))
                 .unwrap_or_default(),
             ..found
         }

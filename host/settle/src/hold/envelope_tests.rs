@@ -4,6 +4,7 @@ use crate::hold::has_room;
 use crate::queue::VisibilityTimeout;
 use crate::queue::ordinary_message;
 use backstop_core::examples::ordinary_failure;
+use backstop_traces::TraceContext;
 use std::num::NonZeroU32;
 
 fn message() -> Message {
@@ -174,15 +175,18 @@ fn an_envelope_is_never_larger_than_the_room_that_is_kept_for_it() {
         id: "\"".repeat(ID_BYTES / 2),
         sent: Timestamp(u64::MAX),
         first_received: Timestamp(u64::MAX),
-        sender: Some("s".repeat(TEXT_BYTES)),
+        sender: Some("s".repeat(SENDER_BYTES)),
         attempts: u32::MAX,
         delay: Milliseconds(u32::MAX),
         due: Timestamp(u64::MAX),
         hops: u32::MAX,
-        policy: "p".repeat(TEXT_BYTES),
+        policy: "p".repeat(POLICY_BYTES),
         code: "c".repeat(CARRIED_BYTES),
         class: "c".repeat(CARRIED_BYTES),
         failed: Some(Timestamp(u64::MAX)),
+        trace: TraceContext::of_traceparent(
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ),
         is_verified: true,
         other_id: None,
     };

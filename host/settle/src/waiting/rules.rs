@@ -92,6 +92,7 @@ mod tests {
             code: "HTTP 503".to_owned(),
             class: "transient".to_owned(),
             failed: None,
+            trace: None,
             is_verified: true,
             other_id: None,
         }

@@ -19,6 +19,7 @@ use backstop_dead_letters::redrive::{
     self, Activity, Outcome, Plan, Ramp, RedriveError, RunFolder, Setup, Summary, To, Wanted,
 };
 use backstop_files::values::parse_span;
+use backstop_host::traces;
 use backstop_queue::envelope::EnvelopeKeys;
 use backstop_queue::{Connections, Queue};
 use clap::Parser;
@@ -306,9 +307,11 @@ async fn carry_out(
         activity: Arc::clone(&activity),
         stop,
     };
+    traces::start(None, "backstop")?;
     let shown = Shown::start(activity, plan.edit);
     let summary = redrive::run(setup).await;
     shown.stop().await;
+    traces::end().await;
     let summary = summary.with_context(|| one_line(&plan.queue))?;
     report::summary(&plan, &summary, args.json);
     ended(&plan, &summary)

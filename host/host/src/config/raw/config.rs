@@ -29,6 +29,14 @@ table! {
         flag: Some(Flag::new("metrics", "ADDRESS", "Serve Prometheus metrics at http://ADDRESS/metrics, such as 127.0.0.1:9464 (host/docs/metrics.md)").overriding_file()),
     }
 
+    /// Sends spans over OTLP (`otlp`), or none (`none`), as the standard variables `OTEL_*` say (`host/docs/traces.md`). Without it, `OTEL_TRACES_EXPORTER` decides.
+    traces: Option<String> => traces(String) {
+        row: "`otlp` sends [traces](traces.md) as the variables `OTEL_*` say, `none` sends none",
+        shown: "what `OTEL_TRACES_EXPORTER` says, else `none`",
+        check: |_, text| text.parse::<Wish>().map(drop).map_err(|error| error.to_string()),
+        flag: Some(Flag::new("traces", "otlp|none", "Send traces over OTLP as the variables OTEL_* say, or none (host/docs/traces.md) [default: OTEL_TRACES_EXPORTER, else none]").overriding_file()),
+    }
+
     /// Serves the admin interface at this address, such as `127.0.0.1:9465` (`host/docs/admin.md`). An address that other machines reach needs a token: see [`admin_token_file`](Self::admin_token_file).
     ///
     /// ```no_run

@@ -40,6 +40,7 @@ use crate::record::Recorded;
 use backstop_core::idempotency::{OnMissingKey, OnUnknown};
 use backstop_core::rate::Rate;
 use backstop_files::only_tables;
+use backstop_traces::Wish;
 
 pub(crate) use super::keys::Table;
 pub(crate) use backstop_files::values::{Bytes, Command, SettingsTable, Span};
