@@ -13,3 +13,4 @@ mod metrics;
 mod retrier;
 mod retries;
 mod retries_in_memory;
+mod traces;

@@ -80,22 +80,25 @@ fn given(arn: &str, message: &Message) -> BatchMessage {
         .iter()
         .map(|(name, value)| (name.clone(), attribute(value)))
         .collect();
+    let mut system = BTreeMap::from([
+        (
+            "ApproximateReceiveCount".to_owned(),
+            message.receive_count.to_string(),
+        ),
+        ("SentTimestamp".to_owned(), message.sent.0.to_string()),
+        (
+            "ApproximateFirstReceiveTimestamp".to_owned(),
+            message.first_received.0.to_string(),
+        ),
+    ]);
+    let trace = message.trace_header.clone();
+    system.extend(trace.map(|trace| ("AWSTraceHeader".to_owned(), trace)));
     BatchMessage {
         message_id: Some(message.id.clone()),
         receipt_handle: Some(message.receipt_handle.0.to_string()),
         body: Some(message.body.to_string()),
         event_source_arn: Some(arn.to_owned()),
-        attributes: BTreeMap::from([
-            (
-                "ApproximateReceiveCount".to_owned(),
-                message.receive_count.to_string(),
-            ),
-            ("SentTimestamp".to_owned(), message.sent.0.to_string()),
-            (
-                "ApproximateFirstReceiveTimestamp".to_owned(),
-                message.first_received.0.to_string(),
-            ),
-        ]),
+        attributes: system,
         message_attributes: serde_json::from_value(Value::Object(attributes)).unwrap(),
     }
 }

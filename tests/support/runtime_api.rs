@@ -21,6 +21,10 @@ use tokio::time::timeout;
 /// The function ARN of every invocation.
 const ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:retries";
 
+/// The trace of every invocation, with what counts the invocations of a chain.
+pub const TRACE: &str =
+    "Root=1-6759e988-bd862e3fe1be46a994272793;Parent=63995c3f42cd8ad8;Sampled=0;Lineage=a:7|b:2";
+
 /// How long an invocation may take unless a test sets another time, and how long a test waits.
 const TIME: Duration = Duration::from_secs(60);
 
@@ -123,10 +127,7 @@ async fn next(State(shared): State<Arc<Shared>>) -> Response<Body> {
         )
         .header("Lambda-Runtime-Aws-Request-Id", id)
         .header("Lambda-Runtime-Invoked-Function-Arn", ARN)
-        .header(
-            "Lambda-Runtime-Trace-Id",
-            "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=0",
-        )
+        .header("Lambda-Runtime-Trace-Id", TRACE)
         .body(Body::from(event))
         .unwrap()
 }

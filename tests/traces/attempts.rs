@@ -1,5 +1,7 @@
 //! The spans of attempts, and of what follows them.
 
+use backstop_tests::backstop::{run, text};
+
 use crate::world::{SENDER, TWICE, World, name, sender};
 
 #[tokio::test]
@@ -108,4 +110,30 @@ async fn the_header_of_x_ray_is_read_and_w3c_precedes_it() {
     let receive = world.collector.named(&world.span("receive")).pop().unwrap();
     assert_eq!(third.links, [receive.place()]);
     host.stop().await;
+}
+
+#[tokio::test]
+async fn a_wake_has_a_span_and_the_attempt_that_it_brings_has_its_links() {
+    let world = World::new(|receives| if receives == 1 { 503 } else { 200 }).await;
+    let folder = tempfile::tempdir().unwrap();
+    let cache = ["--cache", folder.path().to_str().unwrap()];
+    let hours = ["--policy", "linear", "--set", "base=3h"];
+    world.send(&[("traceparent", SENDER)], None).await;
+    let host = world.host(&[&hours[..], &cache].concat(), &[]).await;
+    world
+        .collector
+        .wait_for(&world.span("change_visibility"), 1)
+        .await;
+    let name = world.name().to_owned();
+    let woken = run(&[&["wake", &name, "--all"][..], &cache].concat()).await;
+    assert!(woken.status.success(), "{}", text(&woken.stderr));
+    let wake = &world.collector.wait_for(&world.span("wake"), 1).await[0];
+    let second = &world.collector.wait_for(&world.span("process"), 2).await[1];
+    world.emptied().await;
+    host.stop().await;
+    assert_eq!((wake.kind, wake.parent.as_str()), ("client", ""));
+    assert_eq!(wake.attribute("messaging.batch.message_count"), "1");
+    assert_eq!(wake.attribute("backstop.wake.by"), "wake");
+    let first = &world.collector.named(&world.span("process"))[0];
+    assert_eq!(second.links[..2], [sender(), first.place()]);
 }

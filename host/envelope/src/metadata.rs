@@ -24,6 +24,15 @@ pub fn is_id(text: &str) -> bool {
     (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
+/// Whether a text has the form of a `traceparent`. Who uses it looks closer.
+#[expect(clippy::ptr_arg, reason = "a filter passes a reference to what it has")]
+fn is_traceparent(text: &String) -> bool {
+    text.len() == 55
+        && text
+            .bytes()
+            .all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+}
+
 /// The metadata of one retried event.
 #[derive(Debug, Clone)]
 pub struct Metadata {
@@ -41,6 +50,10 @@ pub struct Metadata {
     pub policy: Option<String>,
     /// Set if the event was moved back from the dead-letter queue.
     pub redriven: Option<Redriven>,
+    /// The span that invoked this attempt, as a W3C `traceparent`.
+    pub traceparent: Option<String>,
+    /// The span that invoked the first attempt.
+    pub first_traceparent: Option<String>,
     others: BTreeMap<String, Box<RawValue>>,
 }
 
@@ -80,6 +93,8 @@ impl Metadata {
             last_error: None,
             policy: None,
             redriven: None,
+            traceparent: None,
+            first_traceparent: None,
             others: BTreeMap::new(),
         }
     }
@@ -108,6 +123,14 @@ impl Metadata {
             last_error: last_error.and_then(|error| LastError::of(&error)),
             policy: fields.take("policy").and_then(text),
             redriven: redriven.and_then(|redriven| Redriven::of(&redriven)),
+            traceparent: fields
+                .take("traceparent")
+                .and_then(text)
+                .filter(is_traceparent),
+            first_traceparent: fields
+                .take("first_traceparent")
+                .and_then(text)
+                .filter(is_traceparent),
             others: fields
                 .into_iter()
                 .map(|(name, value)| (name, value.to_owned()))
@@ -126,6 +149,8 @@ impl Metadata {
             ("last_error", json(self.last_error.as_ref())),
             ("policy", json(self.policy.as_ref())),
             ("redriven", json(self.redriven.as_ref())),
+            ("traceparent", json(self.traceparent.as_ref())),
+            ("first_traceparent", json(self.first_traceparent.as_ref())),
         ];
         for (name, value) in ours {
             fields.extend(value.map(|value| format!("\"{name}\":{value}")));

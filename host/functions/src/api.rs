@@ -14,7 +14,7 @@ use backstop_aws::Endpoint;
 use backstop_core::failure::Error;
 use backstop_core::text::chain;
 
-use crate::invocation::{self, invocation_error};
+use crate::invocation::{self, invocation_error, traced};
 use crate::name::unqualified;
 
 /// The timeout of one request. An asynchronous invocation is only queued.
@@ -73,7 +73,7 @@ impl LambdaApi {
             .function_name(function)
             .invocation_type(InvocationType::Event)
             .payload(Blob::new(event));
-        let answer = request
+        let answer = traced(request, trace_header())
             .send()
             .await
             .map_err(|error| invocation_error(&self.endpoint, &error))?;
@@ -135,6 +135,13 @@ impl Functions for LambdaApi {
             })?;
         Ok(answer.recursive_loop() != Some(&RecursiveLoop::Allow))
     }
+}
+
+/// X-Ray's header for an invocation in a span, with what Lambda has given to this process to count the invocations of a chain. Without a span, the SDK passes on what Lambda has given.
+fn trace_header() -> Option<String> {
+    let span = backstop_traces::current()?.context;
+    let own = std::env::var("_X_AMZN_TRACE_ID").ok();
+    Some(span.xray(own.as_deref()))
 }
 
 /// The name of a function without account, version and alias.

@@ -91,6 +91,27 @@ impl Event {
         self.payload.get()
     }
 
+    /// The spans that invoked its first attempt and its last one, as far as its envelope says.
+    pub fn traceparents(&self) -> (Option<&str>, Option<&str>) {
+        let Metadata {
+            traceparent,
+            first_traceparent,
+            ..
+        } = &self.metadata;
+        (first_traceparent.as_deref(), traceparent.as_deref())
+    }
+
+    /// Its next envelope has these spans: that of the sender, if it is the first one known, and the one that invokes the next attempt.
+    pub fn continue_trace(&mut self, sender: Option<String>, next: Option<String>) {
+        let Metadata {
+            traceparent,
+            first_traceparent,
+            ..
+        } = &mut self.metadata;
+        *first_traceparent = first_traceparent.take().or(sender);
+        *traceparent = next.or_else(|| traceparent.take());
+    }
+
     /// The number of the next attempt, counted over all redrives.
     pub fn next_attempt(&self) -> NonZeroU32 {
         NonZeroU32::MIN.saturating_add(self.made)

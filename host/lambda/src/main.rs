@@ -10,6 +10,7 @@ use backstop_core::clock;
 use backstop_core::failure::Timestamp;
 use backstop_host::config::{Config, unknown_variables};
 use backstop_host::lambda::{Batch, BatchResponse, Started, compiled_folders, start};
+use backstop_host::traces;
 use backstop_logging::{BackgroundWriter, EscapedFields, EscapedJson};
 use backstop_queue::Connections;
 use hyper::Uri;
@@ -57,6 +58,11 @@ async fn serve(log: &BackgroundWriter) -> anyhow::Result<()> {
             variable = name,
             "unknown setting: the variable is ignored; host/docs/lambda.md lists the settings"
         );
+    }
+    let own = env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default();
+    // Events are retried with or without.
+    if let Err(error) = traces::start(config.traces, &own) {
+        tracing::error!(%error, "traces can't be sent: the handler goes on without them");
     }
     let connections = Arc::new(Connections::new(config.endpoint_url.clone()));
     let package = env::var("LAMBDA_TASK_ROOT").ok();
@@ -133,6 +139,7 @@ async fn handle(
             tracing::error!(%error, "the last decision records may be lost");
         }
     }
+    traces::flush_batch(deadline.saturating_duration_since(Instant::now())).await;
     handled.map_err(|error| {
         tracing::error!("{error}");
         Diagnostic {

@@ -14,6 +14,7 @@ mod lambda;
 mod nearest;
 mod queues;
 mod retries;
+mod traces;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -134,6 +135,7 @@ pub async fn examine(
         found.extend(findings.found);
     }
     found.extend(config.admin.iter().flat_map(admin::examine));
+    found.extend(traces::examine(config.traces).await);
     let mut served = Served::default();
     for queue in &config.queues {
         found.extend(examine_queue(queue, &assembly, connections, &mut served, workload).await);

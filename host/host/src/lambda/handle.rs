@@ -7,9 +7,9 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Span;
 use tracing::field::display;
 
-use super::RetryHandler;
 use super::answer::{Goes, Handled};
 use super::retry_queue::RetryQueue;
+use super::{RetryHandler, spans};
 use crate::decision::{Action, Verdict};
 use crate::failure::Failure;
 use crate::policy::Payload;
@@ -36,43 +36,57 @@ impl RetryHandler {
             end: Some(end),
             ..queue.settler.take(message)
         };
-        // If these requests fail, the mapping deletes the message, or it is delivered early: both are harmless.
-        let _ = match self.next(queue, &in_hand).await {
+        if let Some(envelope) = in_hand.early(|_| None) {
+            let settled = in_hand.hop(&envelope).await;
+            let goes = self.goes(settled, None);
+            return self.conclude(goes, &in_hand, handled).await;
+        }
+        let mut event = record(message).map(Event::of);
+        let span = spans::process(queue, message, event.as_mut().ok());
+        let inside = async {
+            match event {
+                Ok(event) => {
+                    let in_hand = InHand {
+                        id: &event.id,
+                        first_sent: event.first_failed,
+                        ..in_hand
+                    };
+                    let goes = self.next(queue, &in_hand, &event).await;
+                    self.conclude(goes, &in_hand, handled).await;
+                }
+                Err(reason) => {
+                    let goes = self.give_up(&in_hand, &reason.to_string(), None).await;
+                    self.conclude(goes, &in_hand, handled).await;
+                }
+            }
+        };
+        span.scope(inside).await;
+    }
+
+    /// Makes the last request about a message. If it fails, the mapping deletes the message, or it is delivered early: both are harmless.
+    async fn conclude(&self, goes: Goes, in_hand: &InHand<'_>, handled: &Handled) {
+        match goes {
             Goes::Away => {
                 handled.set();
-                let Ok(deleted) = timeout_at(end, in_hand.delete()).await else {
+                let until = in_hand.end.unwrap_or_else(Instant::now);
+                if timeout_at(until, in_hand.delete()).await.is_err() {
                     tracing::warn!(
                         "a message could not be deleted in time: the mapping deletes it"
                     );
-                    return;
-                };
-                deleted
+                }
             }
             Goes::Back(timeout) => {
                 self.metrics.hidden();
-                in_hand.hide(timeout).await
+                let _ = in_hand.hide(timeout).await;
             }
-        };
+        }
     }
 
-    async fn next(&self, queue: &RetryQueue, in_hand: &InHand<'_>) -> Goes {
+    async fn next(&self, queue: &RetryQueue, in_hand: &InHand<'_>, event: &Event) -> Goes {
         let message = in_hand.message;
-        if let Some(envelope) = in_hand.early(|_| None) {
-            let settled = in_hand.hop(&envelope).await;
-            return self.goes(settled, None);
-        }
-        let event = match record(message) {
-            Ok(record) => Event::of(record),
-            Err(reason) => return self.give_up(in_hand, &reason.to_string(), None).await,
-        };
         Span::current()
             .record("event", &event.id)
             .record("attempt", event.next_attempt());
-        let in_hand = InHand {
-            id: &event.id,
-            first_sent: event.first_failed,
-            ..*in_hand
-        };
         let function = &event.record.function;
         if !self
             .options
@@ -82,15 +96,15 @@ impl RetryHandler {
             let reason = format!(
                 "{function} is not one of the functions that may be invoked: if it should be, add it to functions (BACKSTOP_FUNCTIONS)"
             );
-            return self.give_up(&in_hand, &reason, None).await;
+            return self.give_up(in_hand, &reason, None).await;
         }
         if is_redriven(message) {
             tracing::info!("redriven: invoked at once");
             let next = event.redriven(queue.queue.now());
-            return match self.obstacle(queue, message, &event, &next).await {
-                Some(reason) => self.give_up(&in_hand, &reason, None).await,
+            return match self.obstacle(queue, message, event, &next).await {
+                Some(reason) => self.give_up(in_hand, &reason, None).await,
                 None => {
-                    self.invoke(queue, &in_hand, &event, next, None, message.sent)
+                    self.invoke(queue, in_hand, event, next, None, message.sent)
                         .await
                 }
             };
@@ -99,11 +113,11 @@ impl RetryHandler {
         let payload = Arc::new(Payload::new(event.payload()));
         let by_visibility = event.max_delay(queue.settler.holds.expires(message));
         let journey = queue.settler.journey(message, by_visibility);
-        let decided = self.decider.decide(failure.clone(), payload, journey).await;
+        let decide = self.decider.decide(failure.clone(), payload, journey);
+        let decided = backstop_settle::decided(&queue.settler.place, in_hand.id, decide).await;
         let now = queue.queue.now();
-        self.metrics.decided(message, &event, &decided, now);
-        self.apply(queue, &in_hand, &event, &failure, &decided)
-            .await
+        self.metrics.decided(message, event, &decided, now);
+        self.apply(queue, in_hand, event, &failure, &decided).await
     }
 
     /// Applies a decision: an event that is to be retried and is due is invoked.

@@ -14,6 +14,7 @@ mod refused;
 mod reinvoke;
 mod response;
 mod retry_queue;
+mod spans;
 mod start;
 
 use std::collections::BTreeMap;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::RetryHandler;
 use super::answer::Goes;
 use super::recursion::Chain;
 use super::refused::{Refused, refused};
 use super::retry_queue::RetryQueue;
+use super::{RetryHandler, spans};
 use crate::config::UNHINDERED_ATTEMPTS;
 use crate::failure::Timestamp;
 use crate::queue::{BATCH_BYTES, Message};
@@ -69,7 +69,13 @@ impl RetryHandler {
         due: Timestamp,
     ) -> Goes {
         let (function, message) = (&event.record.function, in_hand.message);
-        let Err(error) = self.functions.invoke(function, next).await else {
+        let span = spans::invocation(function);
+        let invoked = span.scope(self.functions.invoke(function, next)).await;
+        if let Err(error) = &invoked {
+            span.fail(&error.code);
+        }
+        span.end();
+        let Err(error) = invoked else {
             tracing::info!(function, "invoke");
             self.metrics.invoked();
             return Goes::Away;

@@ -36,6 +36,7 @@ use crate::hold;
 use crate::queue::{Description, Message, MessageEnvelope, Queue, Requests, VisibilityTimeout};
 use crate::telemetry;
 use backstop_decider::{DecidedFailure, Decider};
+use backstop_traces::Destination;
 use causes::{Cause, HELD_BACK};
 use earlier::EarlierTimes;
 use memory::{Key, Known, Limits, Memory, New};
@@ -64,6 +65,7 @@ const LIMITS: Limits = Limits {
 pub struct Waiting {
     name: String,
     queue: Arc<dyn Queue>,
+    place: Destination,
     source: String,
     fifo: bool,
     longest_hop: Duration,
@@ -126,6 +128,7 @@ impl Waiting {
     ) -> Arc<Self> {
         Arc::new(Self {
             name: name.to_owned(),
+            place: Destination::queue(queue.url()),
             source: description.arn.clone(),
             fifo: description.fifo,
             longest_hop: hold::longest_hop(description),

@@ -19,6 +19,7 @@ use crate::decision::Hold;
 use crate::failure::{Milliseconds, Timestamp};
 use crate::queue::{BatchedWakes, ReceiptHandle, SubmitError};
 use backstop_records::{LifeEvent, WokenBy};
+use backstop_traces::{Kind, Span, Start, Under};
 
 /// A message that is due this soon, in milliseconds, comes by itself. A change of its visibility might meet its next receive.
 const SOON: i64 = 3_000;
@@ -269,8 +270,29 @@ impl Waiting {
         }
     }
 
-    /// Changes the visibility of messages, in batches, several at a time. What is recorded of that says who did it, with the policy that decided again.
+    /// Changes the visibility of messages, in batches, several at a time, in a span that says what they come sooner for. What is recorded of that says who did it, with the policy that decided again.
     pub(super) async fn hurry(&self, changes: Changes, woken: &mut Woken, by: Hurrier<'_>) {
+        let span = if changes.is_empty() && woken.resent == 0 {
+            Span::none()
+        } else {
+            Span::start(|| Start::new(Kind::Wake, &self.place, Under::Nothing))
+        };
+        self.change(changes, woken, by).await;
+        span.record(|attributes| {
+            let by = match by {
+                Some((WokenBy::Reconsideration, _)) => "reconsideration",
+                Some(_) => "wake",
+                None => "brought-back",
+            };
+            attributes.text("backstop.wake.by", by);
+            attributes.number("messaging.batch.message_count", woken.woken);
+            attributes.number("backstop.wake.at_hop", woken.resent);
+            attributes.number("backstop.wake.refused", woken.refused);
+        });
+        span.end();
+    }
+
+    async fn change(&self, changes: Changes, woken: &mut Woken, by: Hurrier<'_>) {
         if changes.is_empty() {
             return;
         }
