@@ -87,7 +87,7 @@ pub(super) async fn act(fleet: &Fleet, by: &Caller, call: &Call) -> Result<Outco
         } => {
             let filter = chosen(filter, all).map_err(Refused::invalid)?;
             let seen: Vec<_> = as_of.keys().cloned().collect();
-            serving(fleet, by, &[queue.clone()], &seen).await?;
+            serving(fleet, by, std::slice::from_ref(&queue), &seen).await?;
             let body = |id: &str| {
                 Some(wake_body(
                     &queue,
