@@ -391,7 +391,7 @@ async fn flags_say_it_and_metrics_count_it() {
     .await;
     let error = text_of(&wrong.stderr);
     assert!(
-        error.contains("--idempotency-lease: expected at least 1s"),
+        error.contains("'--idempotency-lease <DURATION>': expected at least 1s"),
         "{error}"
     );
 }

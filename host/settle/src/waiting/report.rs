@@ -13,7 +13,7 @@ use super::memory::{Memory, Slot};
 use super::packed::Packed;
 use super::reach::Reach;
 use super::reconsider::Today;
-use super::wake::LEAST;
+use super::wake::{LEAST, since};
 use crate::decision::Hold;
 use crate::failure::{Error, Timestamp};
 
@@ -157,15 +157,15 @@ impl Waiting {
 
     /// Like [`Waiting::report`], without the queue's own count.
     pub fn remembered(&self, filter: &Filter) -> QueueReport {
-        let now = self.now();
-        let wakes = self.rules().len(self.queue.now()) as u64;
+        let (now, today) = (self.now(), self.queue.now());
+        let wakes = self.rules().len(today) as u64;
         let mut memory = self.memory();
         memory.expire(now, usize::MAX);
         let matcher = Matcher::of(filter);
         let mut tally = Tally::default();
         let matching = memory.iter().map(|(_, slot)| slot);
         let matching = matching.filter(|slot| {
-            matcher.matches(self.seen(&memory, slot, now))
+            matcher.matches(self.seen(&memory, slot, |time| since(today, time - now)))
                 && matcher.names(|| super::wake::id(&memory, slot))
         });
         for slot in matching {

@@ -217,7 +217,7 @@ impl Waiting {
         };
         let (mut changed, mut resent) = (Vec::new(), Vec::new());
         for (place, slot) in memory.iter() {
-            let seen = self.seen(&memory, slot, now);
+            let seen = self.seen(&memory, slot, |time| since(at, time - now));
             if !rule.matcher.matches(seen) || !rule.matcher.names(|| id(&memory, slot)) {
                 continue;
             }
@@ -259,14 +259,20 @@ impl Waiting {
         (changes, woken)
     }
 
-    pub(super) fn seen<'a>(&self, memory: &'a Memory, slot: &Slot, now: i64) -> Seen<'a> {
+    /// What a filter can go by. All messages have to be seen at the same time of day: a filter compares their times with one.
+    pub(super) fn seen<'a>(
+        &self,
+        memory: &'a Memory,
+        slot: &Slot,
+        time: impl Fn(i64) -> Timestamp,
+    ) -> Seen<'a> {
         let cause = memory.cause(slot);
         Seen {
             code: cause.code,
             class: cause.class,
             attempt: slot.attempt,
-            due: self.timestamp(slot.due, now),
-            failed: self.timestamp(slot.failed, now),
+            due: time(slot.due),
+            failed: time(slot.failed),
         }
     }
 
@@ -403,6 +409,11 @@ impl Waiting {
 /// Whether a message that is visible at `ends` can be made visible earlier, at `time`. Timeouts are whole seconds.
 pub(super) fn is_sooner(ends: i64, time: i64, now: i64) -> bool {
     ends - now > SOON && ends - time >= LEAST
+}
+
+/// The time of day that is this much later than another one, in milliseconds.
+pub(super) fn since(today: Timestamp, later: i64) -> Timestamp {
+    Timestamp(today.0.saturating_add_signed(later))
 }
 
 /// The id of a remembered message.
