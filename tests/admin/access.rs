@@ -246,7 +246,10 @@ async fn a_host_without_a_usable_token_does_not_start_at_an_address_of_others() 
         (at("long"), "it has more than 4096 bytes"),
         (at("empty"), "expected a token of 16"),
         (at("binary"), "it is not text"),
-        (at("missing"), "admin-token-file"),
+        (
+            at("missing"),
+            "can't read a token of the admin interface from",
+        ),
         (at("missing"), "(umask 077; openssl rand -hex 32 > "),
     ] {
         // On loopback too: a token that is configured is wanted.

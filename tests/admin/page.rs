@@ -281,7 +281,16 @@ async fn other_sites_may_open_the_page_and_do_nothing_on_it() {
 }
 
 /// A host whose worker fails with what somebody else wrote.
-async fn hostile(error: &str) -> (Running, Queues, String) {
+struct Hostile {
+    running: Running,
+    queues: Queues,
+    url: String,
+    /// Of its queue.
+    name: String,
+    _folder: TempDir,
+}
+
+async fn hostile(error: &str) -> Hostile {
     let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "30")]).await;
     let script = format!("cat >&2 <<'X'\n{error}\nX\nexit 7");
     let arguments = [
@@ -302,35 +311,44 @@ async fn hostile(error: &str) -> (Running, Queues, String) {
     arguments[1] = exec;
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let running = Running::start(&[&queues.arguments()[..], &arguments].concat()).await;
-    let url = running.admin();
-    std::mem::forget(folder);
-    (running, queues, url)
+    Hostile {
+        name: queues.url.rsplit('/').next().unwrap().to_owned(),
+        url: running.admin(),
+        queues,
+        running,
+        _folder: folder,
+    }
+}
+
+impl Hostile {
+    /// Waits until the page at a URL shows that so many of its messages wait. Gives the view.
+    async fn waits(&self, person: &Person, count: usize) -> String {
+        let text = format!("<strong>{count}</strong> messages wait");
+        let path = format!("/waiting?queue={}", self.name);
+        eventually("they wait", async || {
+            person.see(&path).await.1.contains(&text)
+        })
+        .await;
+        person.see(&path).await.1
+    }
+}
+
+/// The first id of a message in a view.
+fn id_in(view: &str) -> String {
+    let id = view.split("/message?id=").nth(1).unwrap();
+    id.split('"').next().unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn text_from_outside_does_nothing_in_the_page() {
     let text = "<script>alert(1)</script>\" onload=alert(1) <img src=x onerror=alert(1)> \u{202e}txt.exe \u{200b}";
-    let (_running, queues, url) = hostile(text).await;
-    let name = queues.url.rsplit('/').next().unwrap().to_owned();
-    queues.send(["<script>alert(2)</script>".to_owned()]).await;
-    let ana = Person::at(&url);
-    let waiting = format!("/waiting?queue={name}");
-    eventually("it waits", async || {
-        ana.see(&waiting)
-            .await
-            .1
-            .contains("<strong>1</strong> messages wait")
-    })
-    .await;
-    let (_, view) = ana.see(&waiting).await;
-    let id = view
-        .split("/message?id=")
-        .nth(1)
-        .unwrap()
-        .split('"')
-        .next()
-        .unwrap()
-        .to_owned();
+    let host = hostile(text).await;
+    let url = &host.url;
+    let body = "<script>alert(2)</script>".to_owned();
+    host.queues.send([body]).await;
+    let ana = Person::at(url);
+    let waiting = format!("/waiting?queue={}", host.name);
+    let id = id_in(&host.waits(&ana, 1).await);
     let paths = [
         "/".to_owned(),
         waiting,
@@ -383,17 +401,12 @@ async fn text_from_outside_does_nothing_in_the_page() {
 
 #[tokio::test]
 async fn a_wake_reaches_the_messages_of_its_preview_and_no_others() {
-    let (_running, queues, url) = hostile("busy").await;
-    let name = queues.url.rsplit('/').next().unwrap().to_owned();
-    let mut ana = Person::at(&url);
+    let host = hostile("busy").await;
+    let (queues, name) = (&host.queues, &host.name);
+    let mut ana = Person::at(&host.url);
     ana.sign_in("Ana", "").await;
-    let waits = async |count: usize| {
-        let text = format!("<strong>{count}</strong> messages wait");
-        let path = format!("/waiting?queue={name}&code=exit+7");
-        eventually("they wait", async || ana.see(&path).await.1.contains(&text)).await;
-    };
     queues.send(["1", "2", "3"].map(str::to_owned)).await;
-    waits(3).await;
+    host.waits(&ana, 3).await;
     // Nothing chooses nothing.
     for path in [
         format!("/waiting/wake?queue={name}"),
@@ -413,7 +426,7 @@ async fn a_wake_reaches_the_messages_of_its_preview_and_no_others() {
         "{preview}"
     );
     queues.send(["4", "5"].map(str::to_owned)).await;
-    waits(5).await;
+    host.waits(&ana, 5).await;
 
     let act = button(&preview);
     // A choice that is none, of whatever type, chooses nothing; `all` and a filter are two choices.
@@ -535,38 +548,24 @@ async fn the_page_of_one_host_shows_the_fleet_and_says_when_it_is_not_all() {
 
 #[tokio::test]
 async fn a_message_that_waits_at_another_host_is_found_by_its_id() {
-    let (other, queues, url) = hostile("busy").await;
-    queues.send(["1".to_owned()]).await;
-    let name = queues.url.rsplit('/').next().unwrap();
+    let other = hostile("busy").await;
+    let url = &other.url;
+    other.queues.send(["1".to_owned()]).await;
     let folder = tempfile::tempdir().unwrap();
     let config = format!(
         "admin = \"127.0.0.1:0\"\nfleet = [{url:?}]\n[policies]\ncache = \"cache\"\n[queues.bills]\nurl = \"local:bills\"\nhandler = {{ exec = \"true\" }}\npolicy = \"linear\"\n"
     );
     let world = World::of_config(folder, &config).await;
     let ana = Person::at(&world.url);
-    let path = format!("/waiting?queue={name}");
-    eventually("it waits", async || {
-        ana.see(&path)
-            .await
-            .1
-            .contains("<strong>1</strong> messages wait")
-    })
-    .await;
-    let (_, view) = ana.see(&path).await;
+    let view = other.waits(&ana, 1).await;
     // The host that does not serve the queue is not missing.
     assert!(!view.contains("This is not all"), "{view}");
-    let id = view
-        .split("/message?id=")
-        .nth(1)
-        .unwrap()
-        .split('"')
-        .next()
-        .unwrap();
+    let id = id_in(&view);
     assert!(id.contains('-'));
     let (_, message) = ana.see(&format!("/message?id={id}")).await;
     assert!(
-        message.contains("Decided by") && message.contains(&url),
+        message.contains("Decided by") && message.contains(url.as_str()),
         "{message}"
     );
-    other.stop().await;
+    other.running.stop().await;
 }

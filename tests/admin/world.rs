@@ -54,19 +54,7 @@ impl World {
             "127.0.0.1:0",
         ];
         let running = Running::start(&[&arguments, more].concat()).await;
-        let url = running.admin();
-        let address = url.trim_start_matches("http://").to_owned();
-        let world = Self {
-            folder,
-            running,
-            url,
-            address,
-        };
-        eventually("the host is ready", || async {
-            world.get("/readyz").await.0 == 200
-        })
-        .await;
-        world
+        Self::ready(folder, running).await
     }
 
     /// A host with this configuration.
@@ -75,6 +63,10 @@ impl World {
         std::fs::write(&path, config).unwrap();
         let arguments = ["run", "--json", "--config", path.to_str().unwrap()];
         let running = Running::start_command(command(&arguments)).await;
+        Self::ready(folder, running).await
+    }
+
+    async fn ready(folder: TempDir, running: Running) -> Self {
         let url = running.admin();
         let address = url.trim_start_matches("http://").to_owned();
         let world = Self {

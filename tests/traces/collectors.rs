@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use backstop_tests::backstop::{Running, command};
-
 use crate::world::{SENDER, TWICE, World};
 
 #[tokio::test]
@@ -45,23 +43,30 @@ async fn a_message_that_its_sender_does_not_record_is_not_recorded_at_any_attemp
 }
 
 #[tokio::test]
+async fn a_sender_that_does_not_record_hides_no_receive_of_other_messages() {
+    let world = World::new(|_| 200).await;
+    let unsampled = SENDER.replace("-01", "-00");
+    world.send(&[("traceparent", &unsampled)], None).await;
+    for _ in 0..9 {
+        world.send(&[], None).await;
+    }
+    let host = world.host(&[], &[]).await;
+    world.emptied().await;
+    host.stop().await;
+    assert_eq!(world.collector.named(&world.span("process")).len(), 9);
+    let receives = world.collector.named(&world.span("receive"));
+    let messages = receives
+        .iter()
+        .map(|it| it.attribute("messaging.batch.message_count"));
+    let messages: u64 = messages.map(|it| it.parse::<u64>().unwrap()).sum();
+    assert!(messages >= 9, "{receives:?}");
+}
+
+#[tokio::test]
 async fn an_endpoint_alone_sends_nothing_and_the_flag_does() {
     let world = World::new(|_| 200).await;
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", world.collector.url());
-    let start = async |flags: &[&str]| {
-        let run = [
-            "run",
-            "--json",
-            "--grace",
-            "2s",
-            "--http",
-            &world.worker.url,
-        ];
-        let mut host = command(&[&run[..], &world.queues.arguments(), flags].concat());
-        host.envs([endpoint]);
-        Running::start_command(host).await
-    };
-    let host = start(&[]).await;
+    let host = world.untraced(&[], &[endpoint]).await;
     world.send(&[], None).await;
     world.emptied().await;
     assert!(
@@ -71,7 +76,7 @@ async fn an_endpoint_alone_sends_nothing_and_the_flag_does() {
     host.stop().await;
     assert_eq!(world.collector.spans(), []);
     // The end of a host sends what has not been sent.
-    let host = start(&["--traces", "otlp"]).await;
+    let host = world.untraced(&["--traces", "otlp"], &[endpoint]).await;
     world.send(&[], None).await;
     world.emptied().await;
     host.stop().await;

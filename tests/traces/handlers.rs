@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use backstop_tests::backstop::{Running, command};
-
 use crate::world::{SENDER, World};
 
 const XRAY: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
@@ -11,16 +9,7 @@ const XRAY: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd
 #[tokio::test]
 async fn without_traces_a_worker_gets_what_the_sender_has_written() {
     let world = World::new(|_| 200).await;
-    let run = [
-        "run",
-        "--json",
-        "--grace",
-        "2s",
-        "--http",
-        &world.worker.url,
-    ];
-    let host = command(&[&run[..], &world.queues.arguments()].concat());
-    let host = Running::start_command(host).await;
+    let host = world.untraced(&[], &[]).await;
     let long = format!("v={}", "x".repeat(600));
     for (parent, state, expected) in [
         (SENDER, "v=1", (Some(SENDER), Some("v=1"))),

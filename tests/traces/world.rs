@@ -10,6 +10,7 @@ use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::worker::Worker;
 use backstop_tests_traces::Collector;
+use tokio::process::Command;
 
 /// What the sender writes on a message.
 pub(crate) const SENDER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -95,12 +96,22 @@ impl World {
         flags: &[&str],
         variables: &[(&str, &str)],
     ) -> Running {
-        let run = ["run", "--json", "--grace", "2s"].as_slice();
-        let queues = self.queues.arguments();
-        let mut host = command(&[run, &queues, handler, flags].concat());
+        let mut host = self.command(handler, flags);
         host.envs(self.collector.variables())
             .envs(variables.iter().copied());
         Running::start_command(host).await
+    }
+
+    /// A host that knows of the collector only what is said here.
+    pub(crate) async fn untraced(&self, flags: &[&str], variables: &[(&str, &str)]) -> Running {
+        let mut host = self.command(&["--http", &self.worker.url], flags);
+        host.envs(variables.iter().copied());
+        Running::start_command(host).await
+    }
+
+    fn command(&self, handler: &[&str], flags: &[&str]) -> Command {
+        let run = ["run", "--json", "--grace", "2s"].as_slice();
+        command(&[run, &self.queues.arguments(), handler, flags].concat())
     }
 
     /// Waits until no message is in the queue.

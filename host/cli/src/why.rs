@@ -32,7 +32,7 @@ use crate::policy::replay::candidates::{named, queues};
 use crate::terminal::{count, joined, println};
 use crate::waiting::OUT_OF_REACH;
 
-/// The most ids of a message that hosts are asked for.
+/// The most ids of a message that hosts are asked for: the last ones.
 const MOST_ASKED: usize = 20;
 
 const EXAMPLES: &str = "\
@@ -166,7 +166,9 @@ impl Args {
         story: &Story,
     ) -> Result<Vec<(&'a Host, HostMessages)>> {
         let named = story.named().into_iter();
+        // A host knows a message by its last id, or by its first.
         let others: Vec<_> = named
+            .rev()
             .filter(|id| *id != self.message)
             .take(MOST_ASKED)
             .collect();
@@ -246,6 +248,9 @@ fn nothing_found(
     );
     if let Some((at, why)) = &story.life.unreadable {
         text.push_str(&format!("; {at} names it and is {why}"));
+    }
+    for gap in &story.gaps {
+        text.push_str(&format!("; {gap}"));
     }
     text.push_str(&elsewhere(&args.message, &[Kind::Message]));
     Exit::Unexpected.because(text)

@@ -48,7 +48,7 @@ impl Decider {
         self
     }
 
-    /// Which events observers are told of, besides decisions.
+    /// Which events observers hear of, besides decisions.
     pub fn recording(mut self, recorded: Recorded) -> Self {
         self.observers.set_recorded(recorded);
         self

@@ -65,6 +65,13 @@ impl Events {
         self.to_message(|| ids(id, message), event);
     }
 
+    /// The same for an event without which the message's ids do not lead to each other: it is recorded wherever outcomes are.
+    pub fn links(&self, id: &str, message: &Message, event: impl FnOnce() -> LifeEvent) {
+        if !self.observers.is_empty() && self.recorded != Recorded::Decisions {
+            self.pass_on(Some(ids(id, message)), event());
+        }
+    }
+
     /// Something happened to a message of which no more than its id is known.
     pub fn happened_to(&self, id: &str, event: impl FnOnce() -> LifeEvent) {
         let ids = || MessageIds {
@@ -107,7 +114,7 @@ impl Events {
 fn ids(id: &str, message: &Message) -> MessageIds {
     let message_id = bounded_id(id).into_owned();
     MessageIds {
-        others: other_ids(message).than(&message_id),
+        others: other_ids(message).besides(&message_id),
         message_id,
     }
 }

@@ -131,7 +131,7 @@ impl Observers {
             fuel,
             hops: made.journey.hops,
             duplicate: made.journey.is_duplicate,
-            others: made.journey.ids.than(&made.failure.message_id),
+            others: made.journey.ids.besides(&made.failure.message_id),
             took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             end: None,
             shadow: None,

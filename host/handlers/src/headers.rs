@@ -68,8 +68,6 @@ pub(super) fn headers(queue: &str, content_type: &ContentType, message: &Message
             "x-aws-sqsd-message-deduplication-id",
             &message.deduplication_id,
         ),
-        (TRACEPARENT, &trace.parent),
-        (TRACESTATE, &trace.state),
         ("x-amzn-trace-id", &trace.xray),
     ] {
         if let Some(value) = value {
@@ -79,6 +77,12 @@ pub(super) fn headers(queue: &str, content_type: &ContentType, message: &Message
     for (name, value) in &message.attributes {
         let name = format!("x-aws-sqsd-attr-{}", name.to_ascii_lowercase());
         headers.add(&name, &value.to_text());
+    }
+    // After the attributes: these take no place of what a sender has written.
+    for (name, value) in [(TRACEPARENT, &trace.parent), (TRACESTATE, &trace.state)] {
+        if let Some(value) = value {
+            headers.add(name, value);
+        }
     }
     headers.with_omitted()
 }
@@ -211,6 +215,22 @@ mod tests {
             headers[OMITTED],
             "x-amzn-trace-id, x-aws-sqsd-attr-a, x-aws-sqsd-attr-b, x-aws-sqsd-attr-d"
         );
+        // The context of a trace takes no place of an attribute.
+        let (parent, state) = (
+            format!("00-{}-{}-01", "a".repeat(32), "b".repeat(16)),
+            "v=1",
+        );
+        let left = "x".repeat(ALL_BYTES - 600);
+        let parts = [&left[..VALUE_BYTES], &left[VALUE_BYTES..]];
+        let traced = with_attributes([
+            ("a", parts[0]),
+            ("b", parts[1]),
+            ("traceparent", &parent),
+            ("tracestate", state),
+        ]);
+        let headers = headers_of(&traced);
+        assert_eq!(headers["x-aws-sqsd-attr-b"], parts[1]);
+        assert_eq!(headers["x-aws-sqsd-attr-traceparent"], parent.as_str());
         // A queue in memory limits neither the number of attributes nor their names.
         for number in 0..10_000 {
             let name = format!("{number}-{}", "n".repeat(200));

@@ -1,5 +1,6 @@
 //! What a line is about, as far as [`Storm`] asks: its queue and its error.
 
+use std::borrow::Cow;
 use std::fmt::{Debug, Write as _};
 
 use tracing::field::{Field, Visit};
@@ -12,6 +13,9 @@ use crate::storm::{COUNTS, Cause, Storm};
 /// The most characters of an error that tell causes apart.
 const ERROR_CHARACTERS: usize = 100;
 
+/// The most characters of what a line says and of its reason.
+const WHAT_CHARACTERS: usize = 300;
+
 /// The span of a message.
 const MESSAGE: &str = "message";
 
@@ -20,6 +24,8 @@ struct About {
     message: String,
     queue: Option<String>,
     error: Option<String>,
+    /// The class, the reason, and who decided.
+    reasons: String,
     names_message: bool,
 }
 
@@ -31,6 +37,9 @@ impl Visit for About {
             }
             "queue" => self.queue = Some(format!("{value:?}")),
             "error" => self.error = Some(format!("{value:?}")),
+            "class" | "reason" | "by" => {
+                let _ = write!(self.reasons, " {value:?}");
+            }
             "message-id" => self.names_message = true,
             _ => {}
         }
@@ -72,14 +81,17 @@ where
         if let Some(fields) = extensions.get::<FormattedFields<N>>()
             && about.queue.is_none()
         {
-            about.queue = queue_of(fields).map(str::to_owned);
+            about.queue = queue_of(fields);
         }
     }
     if !is_in_message && !about.names_message && about.error.is_none() {
         return Some(0);
     }
     let error = about.error.unwrap_or_default();
+    let what = about.message.chars().chain(about.reasons.chars());
+    let what = what.filter(|character| !character.is_ascii_digit());
     let cause = Cause {
+        what: what.take(WHAT_CHARACTERS).collect(),
         place: metadata.callsite(),
         queue: about.queue.unwrap_or_default(),
         error: error.chars().take(ERROR_CHARACTERS).collect(),
@@ -87,9 +99,57 @@ where
     storm.admit(cause, *metadata.level(), || about.message)
 }
 
-/// The queue in the fields of a span: `queue="orders" id="…"`, or the same in JSON.
-fn queue_of(fields: &str) -> Option<&str> {
+/// The queue in the fields of a span: `queue="orders" id="…"`, the same in colour, or in JSON.
+fn queue_of(fields: &str) -> Option<String> {
+    let plain = without_colour(fields);
     let places = [r#""queue":""#, r#"queue=""#];
-    let (_, rest) = places.iter().find_map(|it| fields.split_once(it))?;
-    Some(rest.split_once('"')?.0)
+    let (_, rest) = places.iter().find_map(|it| plain.split_once(it))?;
+    Some(rest.split_once('"')?.0.to_owned())
+}
+
+fn without_colour(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let rest = parts.map(|part| part.split_once('m').map_or("", |(_, rest)| rest));
+    Cow::Owned(rest.fold(first, |plain, part| plain + part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_reason_is_another_cause_and_another_number_is_none() {
+        let (storm, _begun) = Storm::new();
+        let written = tempfile::NamedTempFile::new().unwrap();
+        let file = written.reopen().unwrap();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(std::sync::Mutex::new(file))
+            .event_format(crate::EventFirst { storm: Some(storm) });
+        tracing::subscriber::with_default(subscriber.finish(), || {
+            let dead = |reason: &str| tracing::warn!(error = "HTTP 503", reason, "dead-letter");
+            for number in 0..50 {
+                dead(&format!("attempt {number} of 50 reached"));
+            }
+            dead("the age of 3d is reached");
+        });
+        let text = std::fs::read_to_string(written.path()).unwrap();
+        assert_eq!(text.lines().count(), 11, "{text}");
+        assert!(text.contains("the age of 3d is reached"), "{text}");
+    }
+
+    #[test]
+    fn the_queue_of_a_span_is_found_in_every_format() {
+        for fields in [
+            r#"queue="orders" id="m-1""#,
+            r#"{"queue":"orders","id":"m-1"}"#,
+            "\u{1b}[3mqueue\u{1b}[0m\u{1b}[2m=\u{1b}[0m\"orders\" \u{1b}[3mid\u{1b}[0m",
+        ] {
+            assert_eq!(queue_of(fields).as_deref(), Some("orders"), "{fields:?}");
+        }
+        assert_eq!(queue_of("id=\"m-1\""), None);
+    }
 }

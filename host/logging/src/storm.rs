@@ -1,6 +1,6 @@
 //! Bounds the lines of a storm: when ten thousand messages fail in the same way, one line a second says so, with the number of those that were left out.
 //!
-//! Lines have the same cause if they come from the same place in the code, are about the same queue and have the same error. Of each cause, [`BURST`] lines are written at once and then one a second. The next line has the count of those that were left out; if there is none, a line for itself has it.
+//! Lines have the same cause if they come from the same place in the code, are about the same queue, have the same error, and say the same but for numbers. Of each cause, [`BURST`] lines are written at once and then one a second. The next line has the count of those that were left out; if there is none, a line for itself has it.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -34,6 +34,8 @@ pub(crate) struct Cause {
     pub(crate) place: Identifier,
     pub(crate) queue: String,
     pub(crate) error: String,
+    /// What else tells them apart, without numbers: what the line says, and the reason.
+    pub(crate) what: String,
 }
 
 /// What a line of a cause says, for its counts.
@@ -122,6 +124,7 @@ impl Storm {
             Cause {
                 queue: String::new(),
                 error: String::new(),
+                what: String::new(),
                 ..cause
             }
         };
@@ -222,6 +225,7 @@ mod tests {
             place: Identifier(&HERE),
             queue: "orders".to_owned(),
             error: number.to_string(),
+            what: String::new(),
         }
     }
 

@@ -38,7 +38,7 @@ pub struct OtherIds {
 
 impl OtherIds {
     /// Those that differ from `id`.
-    pub fn than(self, id: &str) -> Self {
+    pub fn besides(self, id: &str) -> Self {
         let other = |it: &String| it != id;
         Self {
             received_as: self.received_as.filter(other),

@@ -116,11 +116,22 @@ impl InHand<'_> {
         );
         let error = match sent.await {
             Ok((hop, sent_as)) => {
-                self.happened(|| LifeEvent::SentAgain {
+                let again = || LifeEvent::SentAgain {
                     sent_as,
                     due: envelope.due,
                     hops: envelope.hops,
-                });
+                };
+                // An envelope that nobody verifies gives the copy the id of this one.
+                if self
+                    .message
+                    .envelope
+                    .as_ref()
+                    .is_some_and(|it| !it.is_verified)
+                {
+                    self.links(again);
+                } else {
+                    self.happened(again);
+                }
                 return Settled::SentAgain {
                     envelope: Box::new(envelope),
                     since,
@@ -229,6 +240,12 @@ impl InHand<'_> {
     fn happened(&self, event: impl FnOnce() -> LifeEvent) {
         if let Some(events) = self.settler.events() {
             events.happened(self.id, self.message, event);
+        }
+    }
+
+    fn links(&self, event: impl FnOnce() -> LifeEvent) {
+        if let Some(events) = self.settler.events() {
+            events.links(self.id, self.message, event);
         }
     }
 

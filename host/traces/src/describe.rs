@@ -203,6 +203,8 @@ pub struct Start<'a> {
     pub under: Under,
     /// The spans that led to it, in other traces.
     pub links: Vec<TraceContext>,
+    /// Further ones, which say nothing about whether it is recorded.
+    pub others: Vec<TraceContext>,
     /// When it began, if that is over.
     pub since: Option<SystemTime>,
 }
@@ -215,11 +217,18 @@ impl<'a> Start<'a> {
             at,
             under,
             links: Vec::new(),
+            others: Vec::new(),
             since: None,
         }
     }
 
-    /// With a link to each of these.
+    /// With a link to each of these, whether they are recorded or not.
+    pub fn beside(mut self, others: impl IntoIterator<Item = TraceContext>) -> Self {
+        self.others.extend(others);
+        self
+    }
+
+    /// With a link to each of these. Without a parent, the first one decides whether the span is recorded.
     pub fn linked(mut self, links: impl IntoIterator<Item = TraceContext>) -> Self {
         self.links.extend(links);
         self

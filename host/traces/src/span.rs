@@ -7,8 +7,8 @@ use std::task;
 use std::time::Duration;
 
 use opentelemetry::trace::{
-    Link, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId,
-    TraceState, Tracer,
+    Link, Span as _, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt,
+    TraceFlags, TraceId, TraceState, Tracer,
 };
 use opentelemetry::{Context, KeyValue};
 
@@ -70,6 +70,7 @@ impl Span {
             at,
             under,
             links,
+            others,
             since,
         } = start;
         let parent = match under {
@@ -94,7 +95,10 @@ impl Span {
         if let Some(since) = since {
             builder = builder.with_start_time(since);
         }
-        let span = otlp.tracer.build_with_context(builder, &parent);
+        let mut span = otlp.tracer.build_with_context(builder, &parent);
+        for other in others {
+            span.add_link(remote(other, TraceState::default()), Vec::new());
+        }
         let span = Self(Some(parent.with_span(span)));
         span.record(|attributes| *attributes = at.attributes(kind));
         span

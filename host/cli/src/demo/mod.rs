@@ -4,6 +4,7 @@ mod orders;
 mod page;
 mod timeline;
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,12 +50,12 @@ pub(crate) struct Args {
 
     /// Play an incident until Ctrl-C, with the page of the host at this address: a provider is down, and then a policy is wrong
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = page::ADDRESS, conflicts_with = "json")]
-    page: Option<String>,
+    page: Option<SocketAddr>,
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     let stop = stop_on_signal(STOPPING_CONSUMER)?;
-    if let Some(address) = &args.page {
+    if let Some(address) = args.page {
         return page::run(address, stop).await;
     }
     let folder = tempfile::tempdir().context("can't create a folder for the demo's policy")?;

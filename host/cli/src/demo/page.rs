@@ -1,5 +1,6 @@
 //! `backstop demo --page`: an incident to look at in a browser, and to end there.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -49,7 +50,7 @@ impl Provider {
     }
 }
 
-pub(super) async fn run(address: &str, stop: CancellationToken) -> Result<()> {
+pub(super) async fn run(address: SocketAddr, stop: CancellationToken) -> Result<()> {
     let folder = tempfile::tempdir().context("can't create a folder for the demo's policy")?;
     let file = folder.path().join("orders.wat");
     std::fs::write(&file, POLICY)?;
@@ -62,7 +63,7 @@ pub(super) async fn run(address: &str, stop: CancellationToken) -> Result<()> {
         .cache(folder.path().join("cache"))
         .dead_letter_queue("local:orders-dead-letters")
         .idle_poll(Duration::from_secs(1))
-        .admin(address)
+        .admin(address.to_string())
         .handler(move |message| {
             let charging = Arc::clone(&charging);
             async move {

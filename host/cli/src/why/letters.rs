@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 
 use backstop_core::failure::Timestamp;
+use backstop_core::text::chain;
 use backstop_dead_letters::ArchivedLetter;
-use backstop_dead_letters::redrive::{Entry, Plan, Runs};
+use backstop_dead_letters::redrive::{Entry, Plan, RedriveError, Runs};
 use backstop_workbench::replay::{KnownIds, LineRef, Lines, ReadError};
 use serde::Serialize;
+
+/// The most lines that are no letters and are named.
+const MOST_UNREAD: usize = 5;
 
 /// What happened to a letter.
 #[derive(Debug, Clone, Serialize)]
@@ -88,21 +92,29 @@ impl LetterStep {
     }
 }
 
-/// The letters with these ids in archives. Adds the ids that they name.
+/// The letters with these ids in archives, and the lines that name one and are no letters. Adds the ids that they name.
 pub(super) fn archived(
     archives: &[PathBuf],
     ids: &mut KnownIds,
-) -> Result<Vec<LetterStep>, ReadError> {
-    let mut steps = Vec::new();
+) -> Result<(Vec<LetterStep>, Vec<String>), ReadError> {
+    let (mut steps, mut unread) = (Vec::new(), Vec::new());
     let mut lines = Lines::of(archives.to_vec());
     lines.naming(
         ids,
         &[],
         |_| {},
         |ids, line| {
-            // A line that is no letter is named by `dlq restore`, which needs all of them.
-            let Ok(archived) = ArchivedLetter::parse(line.text()) else {
-                return;
+            let archived = match ArchivedLetter::parse(line.text()) {
+                Ok(archived) => archived,
+                Err(error) => {
+                    if unread.len() < MOST_UNREAD {
+                        unread.push(format!(
+                            "{} names the message and is no letter: {error}",
+                            line.place
+                        ));
+                    }
+                    return;
+                }
             };
             let letter = archived.letter();
             if ids.link([archived.id.as_str(), &letter.original_id].into_iter()) {
@@ -117,25 +129,43 @@ pub(super) fn archived(
             }
         },
     )?;
-    Ok(steps)
+    Ok((steps, unread))
 }
 
-/// What redrives did with letters that have these ids. Adds the ids that their journals name. Runs that can't be read are left out: `dlq runs` names them.
-pub(super) fn redriven(runs: &Runs, ids: &mut KnownIds) -> Vec<LetterStep> {
-    let mut steps = Vec::new();
-    for id in runs.ids().unwrap_or_default() {
-        let Ok(folder) = runs.find(&id) else { continue };
-        let Ok(plan) = folder.plan() else { continue };
-        let mut reader = JournalReader {
-            file: folder.journal().display().to_string().into(),
-            now: plan.started,
-            plan,
-            ids: &mut *ids,
-            steps: &mut steps,
-        };
-        let _ = folder.entries(|line, entry| reader.read(line, entry));
+/// What redrives did with letters that have these ids, and the runs that can't be read, each with the reason. Adds the ids that their journals name.
+pub(super) fn redriven(runs: &Runs, ids: &mut KnownIds) -> (Vec<LetterStep>, Vec<String>) {
+    let (mut steps, mut unread) = (Vec::new(), Vec::new());
+    let all = runs.ids().unwrap_or_else(|error| {
+        unread.push(format!(
+            "the runs of redrives can't be read: {}",
+            chain(&error)
+        ));
+        Vec::new()
+    });
+    for id in all {
+        if let Err(error) = read_run(runs, &id, ids, &mut steps) {
+            unread.push(format!("the run {id} can't be read: {}", chain(&error)));
+        }
     }
-    steps
+    (steps, unread)
+}
+
+fn read_run(
+    runs: &Runs,
+    id: &str,
+    ids: &mut KnownIds,
+    steps: &mut Vec<LetterStep>,
+) -> Result<(), RedriveError> {
+    let folder = runs.find(id)?;
+    let plan = folder.plan()?;
+    let mut reader = JournalReader {
+        file: folder.journal().display().to_string().into(),
+        now: plan.started,
+        plan,
+        ids,
+        steps,
+    };
+    folder.entries(|line, entry| reader.read(line, entry))
 }
 
 /// Reads the journal of a run.

@@ -34,7 +34,12 @@ pub(super) fn print(story: &Story, asked: &str, is_waiting: bool, now: Timestamp
         println!();
         match step {
             Told::Decided(step) => decided(step, first),
-            Told::Happened(step) => println!("{}", one_line(&happened(step))),
+            Told::Happened(step) => {
+                println!("{}", one_line(&happened(step)));
+                if let Some(id) = other_id(step, first) {
+                    println!("  received as {}", one_line(id));
+                }
+            }
             Told::Letter(step) => println!("{}", one_line(&of_letter(step))),
         }
         println!("  {DIM}{}{DIM:#}", step.at());
@@ -44,16 +49,24 @@ pub(super) fn print(story: &Story, asked: &str, is_waiting: bool, now: Timestamp
     if life.left_out > 0 {
         println!("{} further records are left out", life.left_out);
     }
-    if story.ids.is_full() {
-        println!("The message has more ids than are followed: lines may be missing");
+    for gap in &story.gaps {
+        println!("{YELLOW}{}{YELLOW:#}", one_line(gap));
     }
     if let Some((at, why)) = &life.unreadable {
         println!("{at} names the message and is {why}");
     }
     let own = steps.iter().rev().find(|step| !is_of_queue(step));
     if !is_waiting && let Some(last) = own {
-        println!("{}", one_line(&what_follows(last, now)));
+        println!("{}", one_line(&what_follows(last, first, now)));
     }
+}
+
+/// The id under which an event's message was received, if that is another one: its sender may have claimed that it is this message.
+fn other_id<'a>(step: &'a Happened, first: &str) -> Option<&'a str> {
+    let message = step.record.message.as_ref()?;
+    let copy = message.others.received_as.as_ref();
+    let id = copy.unwrap_or(&message.message_id);
+    (id != first).then_some(id)
 }
 
 fn is_of_queue(step: &Told<'_>) -> bool {
@@ -251,11 +264,14 @@ fn answer(today: &Today) -> String {
 }
 
 /// What became of the message after its last step, as far as that shows.
-fn what_follows(last: &Told<'_>, now: Timestamp) -> String {
+fn what_follows(last: &Told<'_>, first: &str, now: Timestamp) -> String {
     match last {
         Told::Decided(step) => after_decision(step, now),
         Told::Happened(step) => match &step.record.event {
-            LifeEvent::Succeeded { attempt, .. } => format!("It succeeded in attempt {attempt}."),
+            LifeEvent::Succeeded { attempt, .. } => match other_id(step, first) {
+                Some(id) => format!("It succeeded in attempt {attempt}, received as {id}."),
+                None => format!("It succeeded in attempt {attempt}."),
+            },
             LifeEvent::DeadLettered { .. } => "It is dead.".to_owned(),
             LifeEvent::SentAgain { due, .. } | LifeEvent::Woken { due, .. } => waits(*due, now),
             LifeEvent::Paused { .. } | LifeEvent::Resumed { .. } => String::new(),

@@ -1,20 +1,26 @@
 //! The story of a message, whichever of its ids is asked for: each source names ids that lead to further lines, in itself and in the others.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use backstop_core::clock;
 use backstop_core::decision::Action;
 use backstop_core::failure::Timestamp;
 use backstop_dead_letters::redrive::Runs;
+use backstop_files::regular_file::described;
 use backstop_workbench::replay::{Candidate, Happened, KnownIds, Life, LineRef, Lines, Step};
 use serde_json::{Value, json};
 
 use super::letters::{LetterStep, archived, redriven};
-use crate::error::Result;
+use crate::error::{Result, unreadable_input};
 use crate::policy::replay::size;
 use crate::terminal::{Progress, joined};
 
-/// How often all files are read at most. Each time, the message has got a further id.
+/// How often all files are read at most, unless that is quick. Each time, the message has got a further id.
 const MOST_READS: usize = 20;
+
+/// How long reading may take to be quick.
+const QUICK: Duration = Duration::from_secs(30);
 
 /// Where lines about a message are.
 pub(super) struct Sources {
@@ -35,6 +41,8 @@ pub(super) struct Story {
     /// What the records have.
     pub(super) life: Life,
     letters: Vec<LetterStep>,
+    /// What could not be read, so that the story may be a part.
+    pub(super) gaps: Vec<String>,
 }
 
 /// A step of the story.
@@ -52,26 +60,46 @@ impl Sources {
     /// Reads all of them, and again as long as further ids turn up.
     pub(super) fn read(&self, id: &str, candidate: Option<&Candidate>) -> Result<Story> {
         let bytes = size(&self.records)?;
-        size(&self.archives)?;
+        for archive in &self.archives {
+            let expected = "expected a file of `backstop dlq archive`";
+            described(archive).map_err(unreadable_input("the letters", archive, expected))?;
+        }
         let mut ids = KnownIds::of(id);
         let mut reads = 0;
+        let began = clock::instant();
         loop {
             let before = ids.count();
-            let mut letters = archived(&self.archives, &mut ids)?;
+            let (mut letters, mut gaps) = archived(&self.archives, &mut ids)?;
             if let Some(runs) = &self.runs {
-                letters.extend(redriven(runs, &mut ids));
+                let (steps, unread) = redriven(runs, &mut ids);
+                letters.extend(steps);
+                gaps.extend(unread);
             }
             let mut lines = Lines::of(self.records.clone()).with_copy_of_stdin(self.stdin.clone());
             let reading = Progress::bytes(bytes, "records");
             let life = Life::read(&mut ids, &mut lines, |read| reading.set(read))?;
             drop(reading);
             reads += 1;
-            if ids.count() == before || reads == MOST_READS {
+            let is_whole = ids.count() == before;
+            if is_whole || (reads >= MOST_READS && began.elapsed() > QUICK) {
+                if !is_whole || ids.is_full() {
+                    let text = "the message has more ids than are followed: lines may be missing";
+                    gaps.push(text.to_owned());
+                }
+                if life.left_out_of_queues > 0 {
+                    let text = "pauses of queues are left out: there are too many";
+                    gaps.push(text.to_owned());
+                }
                 let life = match candidate {
                     Some(candidate) => life.answered_by(candidate),
                     None => life,
                 };
-                return Ok(Story { ids, life, letters });
+                return Ok(Story {
+                    ids,
+                    life,
+                    letters,
+                    gaps,
+                });
             }
         }
     }
@@ -116,6 +144,7 @@ impl Story {
             "decisions": life.decisions,
             "left-out": life.left_out,
             "unreadable": life.unreadable,
+            "gaps": self.gaps,
             "ids": named,
             "steps": steps,
         })

@@ -27,7 +27,9 @@ const TOKEN_REFRESH: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// The address is in use, or not one of this machine.
-    #[error("can't serve the admin interface at {address}")]
+    #[error(
+        "can't serve the admin interface at {address}: expected a free address of this machine"
+    )]
     Address {
         /// The address.
         address: SocketAddr,

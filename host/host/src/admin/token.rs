@@ -24,7 +24,7 @@ pub struct Token(String);
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The file can't be read.
-    #[error("can't read the token of the admin interface from the admin-token-file {}", path.display())]
+    #[error("can't read a token of the admin interface from {}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! Where the admin interface is served, `admin`, `admin-token-file` and `admin-hosts`, and which hosts commands query: `fleet`.
+//! Where the admin interface is served, `admin` and the keys that begin so, and which hosts commands query and the page shows: `fleet`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -13,16 +13,20 @@ pub(super) fn began() -> Option<SystemTime> {
     is_on().then(clock::system)
 }
 
-/// The span of a poll that brought these messages, with a link to the sender of each. The first one decides whether it is recorded.
+/// The span of a poll that brought these messages, with a link to the sender of each. It is recorded if one of these is, and not if none is. If the traces of some messages begin here, what their senders say of the others does not decide.
 pub(super) fn received(shared: &Shared, began: Option<SystemTime>, messages: &mut [Message]) {
     let span = Span::start(|| {
         let senders = messages.iter().filter_map(Message::creation);
         let mut links: Vec<_> = senders.map(|sender| sender.context).collect();
         links.sort_by_key(|link| !link.is_sampled);
         let at = &shared.settler.place;
-        Start::new(Kind::Receive, at, Under::Nothing)
-            .linked(links)
-            .since(began)
+        let start = Start::new(Kind::Receive, at, Under::Nothing).since(began);
+        let is_decided = links.len() == messages.len();
+        if is_decided || links.first().is_some_and(|link| link.is_sampled) {
+            start.linked(links)
+        } else {
+            start.beside(links)
+        }
     });
     span.record(|attributes| attributes.number("messaging.batch.message_count", messages.len()));
     span.end();
@@ -48,12 +52,14 @@ pub(super) fn attempt(shared: &Shared, message: &Message) -> Span {
         let at = &shared.settler.place;
         match sender {
             Some(sender) if previous.is_none() && number() == 1 => {
-                Start::new(Kind::Process, at, Under::Sender(sender)).linked(received)
+                Start::new(Kind::Process, at, Under::Sender(sender)).beside(received)
             }
             sender => {
                 let links = sender.map(|it| it.context).into_iter();
-                let links = links.chain(previous).chain(received);
-                Start::new(Kind::Process, at, Under::Nothing).linked(links)
+                let links = links.chain(previous);
+                Start::new(Kind::Process, at, Under::Nothing)
+                    .linked(links)
+                    .beside(received)
             }
         }
     });

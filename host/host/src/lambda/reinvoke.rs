@@ -19,7 +19,7 @@ use backstop_settle::InHand;
 const DENIED: Duration = Duration::from_secs(12 * 3_600);
 
 /// The largest event that Lambda accepts for an asynchronous invocation, in bytes.
-const EVENT_BYTES: usize = 1 << 20;
+pub(super) const EVENT_BYTES: usize = 1 << 20;
 
 impl RetryHandler {
     /// Why an event cannot be invoked again, as far as that is known before it is due.

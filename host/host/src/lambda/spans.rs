@@ -3,8 +3,12 @@
 use backstop_functions::Event;
 use backstop_traces::{Destination, Kind, Span, Start, TraceContext, Under};
 
+use super::reinvoke::EVENT_BYTES;
 use super::retry_queue::RetryQueue;
-use crate::queue::Message;
+use crate::queue::{BATCH_BYTES, Message};
+
+/// How far an event has to be from the limits so that its envelope carries spans: more than all that an envelope has.
+const ROOM: usize = 4 << 10;
 
 /// The span of a record. The first receive continues the trace of the attempt that failed; a later one, which may come after hours, begins a trace with links to the event's first attempt and to the last one. The envelope of the next attempt carries both on.
 pub(super) fn process(queue: &RetryQueue, message: &Message, event: Option<&mut Event>) -> Span {
@@ -39,12 +43,18 @@ pub(super) fn process(queue: &RetryQueue, message: &Message, event: Option<&mut 
             attributes.number("backstop.attempt", event.next_attempt().get() - 1);
             attributes.text("faas.invoked_name", &event.record.function);
         });
-        if let Some(span) = span.context() {
+        if let Some(span) = span.context().filter(|_| has_room(queue, message, event)) {
             let sender = failed.map(|it| it.to_string());
             event.continue_trace(sender, Some(span.to_string()));
         }
     }
     span
+}
+
+/// Whether the next envelope may carry spans on: no event is given up for the want of a link.
+fn has_room(queue: &RetryQueue, message: &Message, event: &Event) -> bool {
+    let most = queue.description.max_message_bytes.min(BATCH_BYTES);
+    message.body.len() + ROOM <= most && event.record.event.get().len() + ROOM <= EVENT_BYTES
 }
 
 /// The span of an invocation.

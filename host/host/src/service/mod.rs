@@ -7,6 +7,7 @@ mod history;
 mod queue_gauges;
 mod reload;
 mod served;
+mod watchers;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::exporter::{Exporter, ExporterError, Recording};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 #[cfg(feature = "idempotency")]
 use crate::idempotency;
-use crate::policy::{LivePolicy, Purpose, WatchError, Watcher, log_reload};
+use crate::policy::{LivePolicy, WatchError, Watcher};
 use crate::queue::{Connections, Description};
 use crate::record::Recorder;
 use crate::text::chain;
@@ -164,12 +165,12 @@ impl Service {
         interface.ready(consumers.iter().map(admin_queue).collect(), metrics.clone());
         Ok(Self {
             recorder: assembly.recorder().cloned(),
-            _watcher: watch(&consumers)?,
+            _watcher: watchers::live(&consumers)?,
             _control: control(&assembly, &interface),
             _history: admin.as_ref().map(|_| history::follow(&interface)),
             interface,
             _admin: admin,
-            _shadow_watchers: consumers.iter().filter_map(watch_shadow).collect(),
+            _shadow_watchers: consumers.iter().filter_map(watchers::shadow).collect(),
             _depths: metrics.as_ref().map(|_| depth::follow(&consumers)),
             _metrics: exporter
                 .zip(metrics)
@@ -344,34 +345,6 @@ async fn handler(
         return Ok(idempotency::around(handler, queue, config, connections).await);
     }
     Ok(handler)
-}
-
-/// Checks the sources of all live policies for updates.
-fn watch(consumers: &[(String, Consumer)]) -> Result<Watcher, WatchError> {
-    let policy = |(_, consumer): &(String, Consumer)| Arc::clone(consumer.decider().policy());
-    let mut policies: Vec<_> = consumers.iter().map(policy).collect();
-    // Queues with the same policy share it.
-    policies.sort_by_key(Arc::as_ptr);
-    policies.dedup_by_key(|policy| Arc::as_ptr(policy));
-    Watcher::start(policies, |policy, reload| {
-        log_reload(Purpose::Live, policy, reload);
-    })
-}
-
-/// Checks the sources of a queue's shadow for updates, on a thread of its own, so that live policies do not wait while a shadow is compiled. If that fails, the shadow stays as it is.
-fn watch_shadow((queue, consumer): &(String, Consumer)) -> Option<Watcher> {
-    let shadow = consumer.decider().shadow()?;
-    Watcher::start(vec![Arc::clone(shadow.policy())], |policy, reload| {
-        log_reload(Purpose::Shadow, policy, reload);
-    })
-    .inspect_err(|error| {
-        tracing::error!(
-            queue,
-            "the shadow can't be checked for updates: {}",
-            chain(error)
-        );
-    })
-    .ok()
 }
 
 /// A queue as the admin interface reaches it.

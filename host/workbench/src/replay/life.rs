@@ -16,7 +16,11 @@ use super::known_ids::KnownIds;
 use super::lines::{Line, LineRef, Lines, ReadError, Record};
 use super::replayed::check_comparable;
 
-/// The most lines about a message, and about its queues, that are kept, the first ones: more than any message has attempts.
+/// The most events of a queue, and the most queues: pauses of others hide no line of the message.
+const MOST_OF_QUEUE: usize = 1_000;
+const MOST_QUEUES: usize = 100;
+
+/// The most lines about a message that are kept, the first ones: more than any message has attempts.
 const MOST: usize = 10_000;
 
 /// The most bytes of these lines.
@@ -34,11 +38,16 @@ pub struct Life {
     pub events: Vec<Happened>,
     /// How many further records of the message there are.
     pub left_out: u64,
+    /// How many further events of queues there are.
+    pub left_out_of_queues: u64,
     /// Lines that name the message and are no records: the first of them, and why.
     pub unreadable: Option<(LineRef, String)>,
     /// The lines so far, by their hashes: the same file may be given twice, also compressed.
     seen: HashSet<u64>,
+    lines: usize,
     bytes: usize,
+    /// The events of each queue so far.
+    of_queues: BTreeMap<String, usize>,
     hasher: RandomState,
 }
 
@@ -125,9 +134,26 @@ impl Life {
         if !is_of_message || !self.seen.insert(self.hasher.hash_one(line.text())) {
             return;
         }
-        let lines = self.decisions.len() + self.events.len();
+        if let Record::Event(event) = &record
+            && event.message.is_none()
+        {
+            let known = self.of_queues.len();
+            match self.of_queues.get_mut(&event.queue) {
+                Some(count) if *count < MOST_OF_QUEUE => *count += 1,
+                None if known < MOST_QUEUES => drop(self.of_queues.insert(event.queue.clone(), 1)),
+                Some(_) | None => {
+                    self.left_out_of_queues += 1;
+                    return;
+                }
+            }
+            let at = line.place.clone();
+            let record = event.as_ref().clone();
+            self.events.push(Happened { at, record });
+            return;
+        }
+        self.lines += 1;
         self.bytes += line.text().len();
-        if lines >= MOST || self.bytes > MOST_BYTES {
+        if self.lines > MOST || self.bytes > MOST_BYTES {
             self.left_out += 1;
             return;
         }
@@ -260,6 +286,24 @@ mod tests {
                 return (life, ids);
             }
         }
+    }
+
+    #[test]
+    fn pauses_of_queues_hide_no_line_of_a_message() {
+        let paused = json!({"event": "paused", "by": "ann"});
+        let (mut text, number) = (String::new(), MOST_OF_QUEUE as u64 + 5);
+        for time in 0..number {
+            text += &format!("{}\n", event(time, "others", &paused));
+        }
+        for queue in 0..MOST_QUEUES {
+            text += &format!("{}\n", event(number, &format!("q{queue}"), &paused));
+        }
+        text += &format!("{}\n", decision(number + 1, "m-1", json!({})));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let (life, _) = life_of("m-1", &[file.path().to_owned()]);
+        assert_eq!((life.decisions.len(), life.left_out), (1, 0));
+        assert_eq!(life.left_out_of_queues, 6);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where runs are kept, and who starts them.
 
 use std::env::VarError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop_core::text::chain;
@@ -65,6 +65,13 @@ pub(in crate::dlq) async fn runs_at(place: Option<&str>) -> Result<Option<Runs>>
     let is_bucket = |it: String| it.is_empty() || it.starts_with("s3:");
     if place.is_none() && std::env::var(STATE_VARIABLE).is_ok_and(is_bucket) {
         return Ok(None);
+    }
+    if let Some(folder) = place.filter(|it| !it.starts_with("s3:"))
+        && !Path::new(folder).is_dir()
+    {
+        return Err(Exit::Config.because(format!(
+            "there is no folder {folder}: expected that of the runs of `dlq redrive`, or s3://bucket/prefix"
+        )));
     }
     let args = StateArgs {
         state: place.map(str::to_owned),

@@ -225,32 +225,6 @@ impl Controls {
         (self.budget.in_hand(), self.budget.most())
     }
 
-    /// How the queue is served. `problem` is why it is not polled, if it is not.
-    pub(crate) fn serving(&self, problem: Option<String>) -> Serving {
-        self.end_if_over();
-        let state = self.state();
-        let paused = state.pause();
-        Serving {
-            in_flight: self.budget.in_hand(),
-            max_in_flight: self.budget.most(),
-            rate: state.pace.as_ref().map(|pace| pace.rate().to_string()),
-            each: self.each.serving(),
-            not_polled: problem.filter(|_| paused.is_none()),
-            paused,
-        }
-    }
-
-    /// The pause, as the rest of a sentence about the queue.
-    pub(crate) fn pause_text(&self) -> Option<String> {
-        self.end_if_over();
-        let state = self.state();
-        let Pause { by, why, until, .. } = state.pause()?;
-        let why = why.map_or(String::new(), |why| format!(": {why}"));
-        let left = until.map(|until| Milliseconds::from_duration(until.since(clock::now())));
-        let left = left.map_or(String::new(), |left| format!(" for another {left}"));
-        Some(format!("is paused{left} by {by}{why}"))
-    }
-
     /// Whether nothing is limited here but the messages in flight.
     pub(super) fn is_free(&self) -> bool {
         self.is_free.load(SeqCst)

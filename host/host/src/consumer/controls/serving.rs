@@ -1,8 +1,10 @@
 //! How a queue is served, as hosts report it.
 
+use backstop_core::clock;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Timestamp;
+use super::Controls;
+use crate::failure::{Milliseconds, Timestamp};
 
 /// A pause of a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,4 +74,32 @@ pub struct Serving {
     /// Why it is not polled, if it is not and there is no pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_polled: Option<String>,
+}
+
+impl Controls {
+    /// How the queue is served. `problem` is why it is not polled, if it is not.
+    pub(crate) fn serving(&self, problem: Option<String>) -> Serving {
+        self.end_if_over();
+        let state = self.state();
+        let paused = state.pause();
+        Serving {
+            in_flight: self.budget.in_hand(),
+            max_in_flight: self.budget.most(),
+            rate: state.pace.as_ref().map(|pace| pace.rate().to_string()),
+            each: self.each.serving(),
+            not_polled: problem.filter(|_| paused.is_none()),
+            paused,
+        }
+    }
+
+    /// The pause, as the rest of a sentence about the queue.
+    pub(crate) fn pause_text(&self) -> Option<String> {
+        self.end_if_over();
+        let state = self.state();
+        let Pause { by, why, until, .. } = state.pause()?;
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        let left = until.map(|until| Milliseconds::from_duration(until.since(clock::now())));
+        let left = left.map_or(String::new(), |left| format!(" for another {left}"));
+        Some(format!("is paused{left} by {by}{why}"))
+    }
 }
