@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_tests::aws::Queues;
-use backstop_tests::backstop::{Running, text};
+use backstop_tests::backstop::{Running, command, text};
 use backstop_tests::documents::top;
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
@@ -41,7 +41,10 @@ async fn a_person_signs_in_looks_at_everything_pauses_and_wakes_by_keyboard_and_
         "--admin-token-file",
         &token,
     ];
-    let running = Running::start(&[&queues.arguments()[..], &arguments].concat()).await;
+    let run = ["run", "--json", "--grace", "2s"];
+    let mut host = command(&[&run, &queues.arguments()[..], &arguments].concat());
+    host.env("BACKSTOP_STATE", folder.path().join("runs"));
+    let running = Running::start_command(host).await;
     let url = running.admin();
     queues.send((0..60).map(|it| it.to_string())).await;
     let mut ana = Person::at(&url);
@@ -53,13 +56,13 @@ async fn a_person_signs_in_looks_at_everything_pauses_and_wakes_by_keyboard_and_
     .await;
 
     let services = top().join(".services");
-    let mut command = Command::new(services.join("node_modules/.bin/node"));
-    command.arg(top().join("tests/services/browser.mjs"));
-    command.args([services.to_str().unwrap(), &url, &name, TOKEN]);
+    let mut browser = Command::new(services.join("node_modules/.bin/node"));
+    browser.arg(top().join("tests/services/browser.mjs"));
+    browser.args([services.to_str().unwrap(), &url, &name, TOKEN]);
     if std::env::var_os("RENEW").is_some() {
-        command.arg(top().join("host/docs"));
+        browser.arg(top().join("host/docs"));
     }
-    let output = command.stdin(Stdio::null()).output().await.unwrap();
+    let output = browser.stdin(Stdio::null()).output().await.unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     for (what, expected) in [
@@ -76,6 +79,8 @@ async fn a_person_signs_in_looks_at_everything_pauses_and_wakes_by_keyboard_and_
                 "the till is closed",
                 "Done at 1 of 1 hosts: paused.",
                 "Done at 1 of 1 hosts: 24 messages woken.",
+                "6",
+                "letters6moved6",
                 "Copied",
                 "Sign in – Backstop",
             ]),

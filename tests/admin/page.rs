@@ -17,14 +17,18 @@ use super::world::{TOKEN, World};
 const VIEW_TOKEN: &str = "a-token-to-look-0123456789abcdef";
 
 /// Every view, with what it needs to show something.
-const VIEWS: [&str; 8] = [
+const VIEWS: [&str; 12] = [
     "/",
     "/?minutes=1440",
     "/waiting",
     "/waiting?queue=orders",
     "/waiting/wake?queue=orders&all=yes",
+    "/dead-letters",
+    "/dead-letters?queue=orders",
+    "/redrives",
     "/message?id=m-1",
     "/policies",
+    "/policies/what-if",
     "/audit",
 ];
 
@@ -70,7 +74,12 @@ impl Person {
 
     /// The status and the answer to an action.
     pub(super) async fn act(&self, body: &Value) -> (StatusCode, Value) {
-        let request = self.client.post(format!("{}/page/act", self.url));
+        self.post("/page/act", body).await
+    }
+
+    /// The status and the answer to what is sent to this path of the page.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
+        let request = self.client.post(format!("{}{path}", self.url));
         let request = request.header(COOKIE, &self.cookie).json(body);
         let response = request.send().await.unwrap();
         let status = response.status();
@@ -102,6 +111,15 @@ pub(super) fn button(view: &str) -> Value {
     let text = start.split('"').next().unwrap();
     let text = text.replace("&quot;", "\"").replace("&amp;", "&");
     serde_json::from_str(&text).unwrap()
+}
+
+/// The button of a view that does this.
+pub(super) fn button_with(view: &str, action: &str) -> Value {
+    let actions = view.split("data-act=\"").skip(1);
+    let actions = actions.map(|rest| button(&format!("data-act=\"{rest}")));
+    let mut actions = actions.filter(|it| it["action"] == action);
+    let found = actions.next();
+    found.unwrap_or_else(|| panic!("no {action} in {view}"))
 }
 
 async fn with_both_tokens() -> World {

@@ -43,7 +43,8 @@ fn the_table_of_requests_is_made_from_the_routes() {
 /// Sends the example of the schema to each route, and compares each answer with the schema.
 #[tokio::test]
 async fn every_route_answers_its_example_as_the_schema_says() {
-    let world = World::with_token(&[]).await;
+    let dead = ["--dead-letter-queue", "local:orders-dead"];
+    let world = World::with_token(&dead).await;
     let client = reqwest::Client::new();
     // The one that stops the host is the last.
     let (last, others): (Vec<_>, Vec<_>) = ROUTES
@@ -58,6 +59,13 @@ async fn every_route_answers_its_example_as_the_schema_says() {
             Some(body) => client.post(url).json(&example(body)),
         };
         let (status, answer) = answer(request.bearer_auth(TOKEN)).await;
+        // There are no letters here, and no runs: `letters.rs` has both.
+        if shown.starts_with("POST /v1/redrive") {
+            assert!([400, 409].contains(&status), "{shown}: {status} {answer}");
+            let found = mistakes(&schema(), "error", &answer);
+            assert!(found.is_empty(), "{shown}: {found:#?}");
+            continue;
+        }
         assert_eq!(status, 200, "{shown}: {answer}");
         if route.answer != "text" {
             hold(&shown, &answer);

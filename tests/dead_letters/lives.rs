@@ -224,7 +224,7 @@ async fn each_id_of_a_message_leads_to_its_whole_life() {
         "the shop is back",
         "succeeded  ",
         ".gz:1\n",
-        "It succeeded in attempt 1.",
+        "It succeeded in attempt 1, received as ",
     ] {
         assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
     }

@@ -148,6 +148,7 @@ impl World {
             watch: Duration::from_secs(2),
             wait: Duration::from_secs(2),
             envelope_key_file: None,
+            keep_copies: false,
             edit: false,
             native: false,
             visibility: 60,

@@ -50,7 +50,7 @@ try {
     await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
     found.steps.push(await page.title());
 
-    const views = ["/", `/waiting?queue=${queue}`, `/waiting/wake?queue=${queue}&all=yes`, "/message?id=none", "/policies", "/audit", "/page/sign-in"];
+    const views = ["/", `/waiting?queue=${queue}`, `/waiting/wake?queue=${queue}&all=yes`, "/dead-letters", `/dead-letters?queue=${queue}`, "/redrives", "/message?id=none", "/policies", "/audit", "/page/sign-in"];
     for (const scheme of ["light", "dark"]) {
         await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
         for (const [width, height] of [[1280, 900], [390, 800]]) {
@@ -102,6 +102,28 @@ try {
     await page.click("form[data-act*=wake] button");
     await page.waitForFunction(() => document.querySelector("form output p"));
     found.steps.push(await page.$eval("form output p", (it) => it.textContent));
+
+    // Dead letters: a survey, a choice, a preview, and a run.
+    await page.goto(`${url}/dead-letters?queue=${queue}`);
+    await page.click("form[data-act*=survey] button");
+    await page.waitForSelector("input[name=group]");
+    found.steps.push(await page.$eval("[data-live] strong", (it) => it.textContent));
+    for (const [width, height] of [[390, 800], [1280, 900]]) {
+        await page.setViewport({ width, height });
+        await check(`a survey ${width}`);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+        if (wide > 0) found.wide.push([width, "a survey", wide]);
+    }
+    await page.click("input[name=group]");
+    await page.select("select[name=only]", "all");
+    if (pictures) await page.screenshot({ path: join(pictures, "page-letters.webp"), type: "webp", quality: 70, fullPage: true });
+    for (const name of ["ramp", "stop-at", "watch-for"]) await page.$eval(`input[name=${name}]`, (it) => { it.value = ""; });
+    await Promise.all([page.waitForNavigation(), page.click("fieldset button")]);
+    await check("a preview of a run");
+    await Promise.all([page.waitForNavigation(), page.click("form[data-act*=redrive] button")]);
+    await page.waitForFunction(() => document.querySelector(".state").textContent === "done");
+    await check("a run");
+    found.steps.push((await page.$eval(".numbers", (it) => it.textContent)).slice(0, 14));
 
     // Plain HTTP has no clipboard API.
     await page.goto(`${url}/message?id=it%27s`);

@@ -82,6 +82,7 @@ fn of_redrive(error: &RedriveError) -> Exit {
         | RedriveError::Unsettled { .. }
         | RedriveError::Locked { .. }
         | RedriveError::LeftBehind { .. }
+        | RedriveError::NoCopies
         | RedriveError::NoRun { .. } => Exit::Usage,
         RedriveError::Queue(_)
         | RedriveError::Read(_)
@@ -89,7 +90,7 @@ fn of_redrive(error: &RedriveError) -> Exit {
         | RedriveError::Target { .. }
         | RedriveError::Unusable { .. }
         | RedriveError::Active { .. } => Exit::Queue,
-        RedriveError::Io(_) | RedriveError::Editor(_) => Exit::Unexpected,
+        RedriveError::Io(_) | RedriveError::Copies(_) | RedriveError::Editor(_) => Exit::Unexpected,
     }
 }
 

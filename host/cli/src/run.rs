@@ -1,6 +1,7 @@
 //! `backstop run`: consumes queues and applies the policies' decisions.
 
 mod reload;
+mod tools;
 
 use std::io::{self, stdout};
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use backstop_logging::BackgroundWriter;
 use backstop_queue::Connections;
 use backstop_records::Destination;
 
+use crate::dlq::OwnRuns;
 use crate::error::{Context, Exit, Result};
 use crate::key_flags::{KeyFlags, of_one_queue};
 use crate::orphans::Guard;
@@ -28,6 +30,7 @@ use crate::process::close_memory;
 use crate::signals::{STOPPING_CONSUMER, stop_on_signal, stop_or_hang_up};
 use crate::terminal::{joined, output};
 use crate::{log, messages};
+use tools::OwnTools;
 
 /// How long to wait until the final counts are printed.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -160,7 +163,10 @@ async fn start(
     if let Some(file) = messages {
         messages::fill(&config, &file, &connections, &stop).await?;
     }
+    let tools = OwnTools::of(config.decisions.as_ref());
     let service = Service::prepare(config, &connections).await?;
+    service.lend(Arc::new(tools));
+    service.keep_runs(Arc::new(OwnRuns));
     Ok((service, connections))
 }
 

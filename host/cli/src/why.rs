@@ -19,7 +19,7 @@ use backstop_records::{Destination, files_of};
 use backstop_settle::waiting::Reach;
 use backstop_workbench::replay::Candidate;
 use clap::Parser;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::runtime::Handle;
 
@@ -110,6 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         stdin: copy.as_ref().map(|it| it.path().to_owned()),
         archives: args.archive.clone(),
         runs: Handle::current().block_on(runs::of(args.runs.as_deref()))?,
+        is_quiet: false,
     };
     let story = sources.read(&args.message, args.candidate()?.as_ref())?;
     let hosts = args.place.running(args.config.as_deref())?;
@@ -135,6 +136,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The life of a message as these files of records and the runs of this user tell it, without the decisions in full. Blocks.
+pub(crate) fn story(id: &str, records: Vec<PathBuf>) -> Result<Value> {
+    let sources = Sources {
+        records,
+        stdin: None,
+        archives: Vec::new(),
+        runs: Handle::current().block_on(runs::of(None))?,
+        is_quiet: true,
+    };
+    let mut story = sources.read(id, None)?.json(id);
+    if let Some(story) = story.as_object_mut() {
+        story.remove("decisions");
+    }
+    Ok(story)
 }
 
 /// Standard input is read as often as further ids turn up, so it is copied to a file.

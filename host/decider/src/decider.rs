@@ -86,6 +86,11 @@ impl Decider {
         }
     }
 
+    /// The bounds of its queue.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
     /// The age from which a message is not retried, if the operator has set one.
     pub fn max_age(&self) -> Option<Milliseconds> {
         self.bounds.max_age

@@ -9,6 +9,7 @@
 //! | [`consumer`] | serves one queue |
 //! | [`maintenance`] | when a queue is not polled, because its configuration says so |
 //! | [`admin`] | answers operators, and asks other hosts |
+//! | [`letters`] | what operators see of dead letters, and the runs that move them back |
 //! | [`service`], [`run`] | consumers with all that belongs to them, from their start to their end |
 //! | [`traces`] | spans are sent, as configuration and environment say |
 //! | [`lambda`] | the retry handler for asynchronous Lambda functions |
@@ -25,6 +26,7 @@ mod http_server;
 #[cfg(feature = "idempotency")]
 mod idempotency;
 pub mod lambda;
+pub mod letters;
 pub mod maintenance;
 pub mod run;
 pub mod service;

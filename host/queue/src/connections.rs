@@ -6,8 +6,8 @@ use tokio::sync::OnceCell;
 
 use super::{LocalQueues, Queue, QueueError, Sqs};
 
-/// Opens queues. The SDK's configuration is loaded with the first SQS queue, so local queues need no credentials.
-#[derive(Debug, Default)]
+/// Opens queues. The SDK's configuration is loaded with the first SQS queue, so local queues need no credentials. A copy has the same local queues.
+#[derive(Debug, Clone, Default)]
 pub struct Connections {
     endpoint: Option<String>,
     sdk: OnceCell<aws_config::SdkConfig>,
@@ -22,6 +22,11 @@ impl Connections {
             endpoint,
             ..Self::default()
         }
+    }
+
+    /// The endpoint in place of the region's own.
+    pub fn endpoint(&self) -> Option<&str> {
+        self.endpoint.as_deref()
     }
 
     /// Uses an existing SDK configuration.

@@ -102,41 +102,6 @@ fn value(text: &str) -> Result<(String, String), String> {
 }
 
 impl FilterArgs {
-    /// The same filters as flags, for a plan that is carried out later: the ids of the file are in it, and times are absolute. No flags can say that nothing is chosen: see [`Filters::chooses_nothing`].
-    pub(crate) fn flags(&self, filters: &Filters) -> Vec<String> {
-        let mut ids: Vec<_> = filters.ids.iter().flatten().cloned().collect();
-        ids.sort();
-        let origins = self.origins.iter().map(ToString::to_string).collect();
-        let values = self.values.iter();
-        let values = values.map(|(pointer, value)| format!("{pointer}={value}"));
-        let time = |time: &Option<Timestamp>| -> Vec<String> {
-            let milliseconds = time.map(|time| i64::try_from(time.0).unwrap_or(i64::MAX));
-            let time = milliseconds.and_then(|it| jiff::Timestamp::from_millisecond(it).ok());
-            time.iter().map(ToString::to_string).collect()
-        };
-        let flags = [
-            ("--reason", self.reasons.clone()),
-            ("--code", self.codes.clone()),
-            ("--class", self.classes.clone()),
-            ("--decided-by", self.policies.clone()),
-            ("--origin", origins),
-            ("--source", self.sources.clone()),
-            ("--fingerprint", self.fingerprints.clone()),
-            ("--text", self.texts.clone()),
-            ("--where", values.collect()),
-            ("--since", time(&self.since)),
-            ("--until", time(&self.until)),
-            ("--id", ids),
-        ];
-        let flags = flags.into_iter();
-        let flags = flags.flat_map(|(flag, values)| {
-            values
-                .into_iter()
-                .map(move |value| format!("{flag}={value}"))
-        });
-        flags.collect()
-    }
-
     /// The filters. Reads the file of ids: one without ids chooses nothing, and that is said.
     pub(crate) fn filters(&self) -> Result<Filters> {
         let patterns = |texts: &[String]| texts.iter().map(Pattern::new).collect();
@@ -159,6 +124,7 @@ impl FilterArgs {
         let digits = self.fingerprints.iter();
         Ok(Filters {
             ids,
+            letters: None,
             reasons: patterns(&self.reasons),
             codes: patterns(&self.codes),
             classes: patterns(&self.classes),
@@ -198,15 +164,6 @@ mod tests {
         assert_eq!(filters.values, [("/a/b".to_owned(), Pattern::new("c=*"))]);
         assert_eq!(filters.ids, Some(["x".to_owned()].into()));
         assert_eq!(filters.origins, [Origin::Sns]);
-        // A plan has them as flags again.
-        let again = [
-            "--origin=sns",
-            "--where=/a/b=c=*",
-            "--since=2026-11-22T03:00:00.123Z",
-            "--id=x",
-        ];
-        let parsed = parse(&again).unwrap();
-        assert_eq!(parsed.flags(&parsed.filters().unwrap()), again);
         for wrong in [
             ["--where", "a=b"],
             ["--origin", "kafka"],

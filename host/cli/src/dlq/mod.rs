@@ -18,6 +18,8 @@ mod show;
 mod stop;
 mod triage;
 
+pub(super) use redrive::state::OwnRuns;
+
 use clap::Parser;
 
 use crate::commands::commands;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use backstop_core::clock;
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::redrive::{self, Ledger, Plan, RunFolder, Runs, Setup};
+use backstop_host::letters;
 use backstop_queue::Connections;
 use clap::Parser;
 use serde_json::{Value, json};
@@ -115,26 +116,13 @@ async fn check(folder: &RunFolder) -> Result<()> {
     }
 }
 
-/// What has become of a run. On which machine a shared one runs, its queue says.
+/// What has become of a run.
 async fn outcome(folder: &RunFolder, plan: &Plan, ledger: &Ledger) -> String {
-    if let Some(ended) = ledger.ended() {
-        return report::outcome(ended.outcome).to_owned();
-    }
-    if folder.is_active() {
-        return "running".to_owned();
-    }
-    if !folder.is_shared() {
-        return "killed".to_owned();
-    }
     // Whoever may write into the bucket chooses the endpoint of a plan: no request is signed for it here.
-    let queue = Connections::new(None).by_url(&plan.queue).await;
-    match redrive::holder(&*queue).await {
-        Ok(Some(holder)) if holder.run == plan.run && holder.until > queue.now() => {
-            "running".to_owned()
-        }
-        Ok(_) => "killed".to_owned(),
-        Err(_) => "running or killed".to_owned(),
-    }
+    let connections = Connections::new(None);
+    letters::outcome(folder, plan, ledger, &connections)
+        .await
+        .to_owned()
 }
 
 async fn list(runs: &Runs, is_json: bool) -> Result<()> {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use backstop_core::decision::{Action, Bounds, DecidedBy, Decision, FallbackCause, Reach, decide};
+use backstop_core::decision::Bounds;
 use backstop_core::failure::{Error, Milliseconds};
 use backstop_core::settings::parse_pair;
 use backstop_core::text::one_line;
-use backstop_dead_letters::{Attempts, Filters, Letter, Reader, Seen, rebuild};
-use backstop_engine::Payload;
+use backstop_dead_letters::{Attempts, Filters, Reader, Seen};
 use backstop_host::config::Config;
+use backstop_host::letters::{Classified, Classifier, Verdict, Would};
 use backstop_queue::Queue;
 use clap::Parser;
 use serde_json::{Value, json};
@@ -94,7 +94,8 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args) -> Result<()> {
     let filters = args.filters.filters()?;
     let opened = args.queue.open().await?;
-    let classifier = Arc::new(load(&args, opened.config).await?);
+    let (active, classifier) = load(&args, opened.config).await?;
+    let classifier = Arc::new(classifier);
     let mut saved = args.save.as_deref().map(Saved::create).transpose()?;
     let stop = stop_on_signal(STOPPING)?;
     let (mut queues, mut all_seen) = (Vec::new(), Vec::new());
@@ -107,7 +108,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
         if args.json {
             queues.push(answers.as_json(queue, &seen))
         } else {
-            answers.print(queue, &classifier, &seen)
+            answers.print(queue, &active, &seen)
         }
         all_seen.push(seen);
     }
@@ -115,7 +116,6 @@ pub(super) async fn run(args: Args) -> Result<()> {
         saved.finish()?;
     }
     if args.json {
-        let active = &classifier.active;
         let policy = active.policy.title();
         let result = json!({"version": 1, "policy": policy, "hosts": active.hosts, "hosts-missed": active.missed, "queues": queues});
         println!("{result}");
@@ -123,15 +123,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
     reading::whole(&all_seen, "there may be more letters than those evaluated")
 }
 
-/// The policy, and what it is asked about.
-struct Classifier {
-    active: Active,
-    bounds: Bounds,
-    attempts: Attempts,
-    assumed: Option<Error>,
-}
-
-async fn load(args: &Args, config: Option<Config>) -> Result<Classifier> {
+async fn load(args: &Args, config: Option<Config>) -> Result<(Active, Classifier)> {
     let (named, settings) = (args.policy.clone(), args.settings.clone());
     let (queue, place) = (args.queue.queue.clone(), args.place.clone());
     let path = args.queue.access.config.clone();
@@ -152,49 +144,13 @@ async fn load(args: &Args, config: Option<Config>) -> Result<Classifier> {
         Ok((active, decider.bounds))
     })
     .await??;
-    Ok(Classifier {
-        active,
+    let classifier = Classifier {
+        policy: active.policy.clone(),
         bounds,
         attempts: Attempts::keep_if(!args.reset_attempts),
         assumed: args.assume_code.as_ref().map(|code| Error::new(code, "")),
-    })
-}
-
-/// What the policy answers to one letter.
-struct Answer {
-    letter: Letter,
-    unknown: Vec<&'static str>,
-    /// `None` if nobody knows the error.
-    decision: Option<Decision>,
-}
-
-impl Classifier {
-    fn classify(&self, letter: Letter) -> Answer {
-        let Some(rebuilt) = rebuild(&letter, self.attempts, self.assumed.as_ref()) else {
-            return Answer {
-                letter,
-                unknown: Vec::new(),
-                decision: None,
-            };
-        };
-        let failure = rebuilt.failure;
-        let body = letter
-            .event()
-            .map_or_else(|| Arc::clone(&letter.message.body), Arc::from);
-        let evaluation = self
-            .active
-            .policy
-            .evaluate(&failure, &Arc::new(Payload::new(body)));
-        let answer = evaluation
-            .answer
-            .map_err(|error| -> FallbackCause { error.cause() });
-        let reach = Reach::visibility(Milliseconds(u32::MAX), failure.age);
-        Answer {
-            decision: Some(decide(&failure, answer, &self.bounds, reach)),
-            letter,
-            unknown: rebuilt.unknown,
-        }
-    }
+    };
+    Ok((active, classifier))
 }
 
 async fn classify_all(
@@ -236,7 +192,7 @@ async fn classify_all(
 /// What the policy would do with a group of letters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    verdict: &'static str,
+    verdict: Verdict,
     class: String,
     code: String,
     /// Why, if it is not retried.
@@ -256,46 +212,29 @@ struct Group {
 /// All answers.
 #[derive(Debug, Default)]
 struct Answers {
-    verdicts: BTreeMap<&'static str, usize>,
+    verdicts: BTreeMap<Verdict, usize>,
     groups: BTreeMap<Key, Group>,
     unknown: BTreeMap<&'static str, usize>,
 }
 
 impl Answers {
     /// Counts an answer. Returns whether the policy itself would retry the letter.
-    fn add(&mut self, answer: &Answer) -> bool {
+    fn add(&mut self, answer: &Classified) -> bool {
         for what in &answer.unknown {
             *self.unknown.entry(what).or_default() += 1;
         }
         let code = answer.letter.code().unwrap_or_default().to_owned();
-        let (verdict, class, reason, delay) = match &answer.decision {
-            None => {
-                let reason = format!(
-                    "nobody has recorded its error (origin {})",
-                    answer.letter.origin
-                );
-                ("not classified", String::new(), reason, None)
-            }
-            Some(decision) => {
-                let class = decision.class.to_string();
-                let broken = match &decision.decided_by {
-                    DecidedBy::Fallback(cause) => Some(cause.text.clone()),
-                    DecidedBy::Policy | DecidedBy::Shortened(_) | DecidedBy::Bound(_) => None,
-                };
-                match (broken, &decision.action) {
-                    (Some(cause), _) => ("broken", class, cause, None),
-                    (None, Action::Retry { delay }) => {
-                        ("retry", class, String::new(), Some(*delay))
-                    }
-                    (None, Action::DeadLetter { reason }) => {
-                        ("dead-letter", class, reason.clone(), None)
-                    }
-                    (None, Action::Discard { reason }) => ("discard", class, reason.clone(), None),
-                }
-            }
-        };
+        let Would {
+            verdict,
+            class,
+            reason,
+            delay,
+        } = answer.would();
         *self.verdicts.entry(verdict).or_default() += 1;
-        let is_answered = matches!(verdict, "retry" | "dead-letter" | "discard");
+        let is_answered = matches!(
+            verdict,
+            Verdict::Retry | Verdict::DeadLetter | Verdict::Discard
+        );
         let died_of = answer.letter.class.clone();
         let died_of = died_of.filter(|died_of| is_answered && *died_of != class);
         let key = Key {
@@ -316,29 +255,29 @@ impl Answers {
                 group.samples.push(answer.letter.original_id.clone());
             }
         }
-        verdict == "retry"
+        verdict == Verdict::Retry
     }
 
-    fn print(&self, queue: &Arc<dyn Queue>, classifier: &Classifier, seen: &Seen) {
+    fn print(&self, queue: &Arc<dyn Queue>, active: &Active, seen: &Seen) {
         println!("{}", reading::summary(seen, Some(queue.url())));
-        println!("policy {}", one_line(&classifier.active.policy.title()));
-        if let Some(text) = classifier.active.text() {
+        println!("policy {}", one_line(&active.policy.title()));
+        if let Some(text) = active.text() {
             println!("       {text}");
         }
         for (verdict, title) in [
-            ("retry", "would be retried"),
-            ("dead-letter", "would be dead-lettered again"),
-            ("discard", "would be discarded"),
+            (Verdict::Retry, "would be retried"),
+            (Verdict::DeadLetter, "would be dead-lettered again"),
+            (Verdict::Discard, "would be discarded"),
             (
-                "broken",
+                Verdict::Broken,
                 "on which the policy breaks: the fallback would retry them",
             ),
             (
-                "not classified",
+                Verdict::NotClassified,
                 "not classified: --assume-code says which error to assume",
             ),
         ] {
-            let Some(count) = self.verdicts.get(verdict) else {
+            let Some(count) = self.verdicts.get(&verdict) else {
                 continue;
             };
             println!("\n{count:>7}  {title}");
@@ -380,7 +319,7 @@ impl Answers {
     fn as_json(&self, queue: &Arc<dyn Queue>, seen: &Seen) -> Value {
         let groups = self.groups.iter().map(|(key, group)| {
             json!({
-                "verdict": key.verdict,
+                "verdict": key.verdict.name(),
                 "class": key.class,
                 "code": key.code,
                 "reason": key.reason,

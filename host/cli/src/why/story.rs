@@ -32,6 +32,8 @@ pub(super) struct Sources {
     pub(super) archives: Vec<PathBuf>,
     /// Runs of redrives.
     pub(super) runs: Option<Runs>,
+    /// Whether no progress is shown.
+    pub(super) is_quiet: bool,
 }
 
 /// What is known of a message.
@@ -76,7 +78,11 @@ impl Sources {
                 gaps.extend(unread);
             }
             let mut lines = Lines::of(self.records.clone()).with_copy_of_stdin(self.stdin.clone());
-            let reading = Progress::bytes(bytes, "records");
+            let reading = if self.is_quiet {
+                Progress::hidden()
+            } else {
+                Progress::bytes(bytes, "records")
+            };
             let life = Life::read(&mut ids, &mut lines, |read| reading.set(read))?;
             drop(reading);
             reads += 1;

@@ -175,6 +175,7 @@ async fn move_batch(
         becomes.push(ready.becomes);
         spans.push(ready.span);
     }
+    work.keep(letters.iter()).await?;
     let ids: Vec<_> = letters.iter().map(|it| it.message.id.clone()).collect();
     work.record(&[Entry::Sending { ids }]).await?;
     let Sending { results, uncertain } = send_all(mover, target, becomes).await;

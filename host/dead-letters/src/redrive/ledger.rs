@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use backstop_core::failure::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::journal::{self, Ended, Entry, Outcome};
 use crate::letter::Letter;
@@ -55,7 +56,7 @@ pub struct Ledger {
 }
 
 /// The counts of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Counts {
     /// The letters in the set; `None` if nobody knows, as in a FIFO queue.

@@ -69,6 +69,7 @@ pub use tags::{Holder, STOP_TAG, TAG, ask_to_stop, holder};
 pub use target::To;
 pub use watch::check;
 
+use crate::archive::ArchiveError;
 use crate::reader::ReadError;
 
 /// Why a run can't start or go on. No letter is lost: what is not moved stays in the dead-letter queue.
@@ -93,6 +94,14 @@ pub enum RedriveError {
         /// The maximum receive count.
         receives: u32,
     },
+    /// Copies of the letters can't be written: none is sent without.
+    #[error(transparent)]
+    Copies(#[from] ArchiveError),
+    /// Copies would be on one machine only.
+    #[error(
+        "copies are kept in a folder, and this run is kept in a bucket: run it without copies, or keep its files in a folder (--state)"
+    )]
+    NoCopies,
     /// A target does not exist or can't be reached.
     #[error("can't use the target {to}")]
     Target {

@@ -1,6 +1,7 @@
 //! What a run does. Fixed when it starts, and written into its folder.
 
 use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -153,6 +154,9 @@ pub struct Plan {
     /// How long to wait for letters of the set that others hold.
     #[serde(with = "seconds", default = "default_wait")]
     pub wait: Duration,
+    /// Whether each letter is written to a file of the run before it is sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_copies: bool,
     /// Whether each body is edited.
     pub edit: bool,
     /// Whether SQS moves the letters itself.
@@ -164,6 +168,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// An id for a run: when it started, and four digits that tell runs of the same second apart.
+    pub fn new_id(started: Timestamp) -> String {
+        let digits = RandomState::new().build_hasher().finish() & 0xffff;
+        let time = started.rfc3339();
+        let time: String = time.chars().filter(char::is_ascii_digit).collect();
+        let (day, time) = time.split_at_checked(8).unwrap_or((&time, ""));
+        format!("{day}-{time}-{digits:04x}")
+    }
+
     /// The target of a letter, if it is known. A topic of SNS is none: publishing again would reach every subscriber.
     pub(super) fn target_of(&self, letter: &Letter) -> Option<To> {
         let source = match &letter.source {
@@ -201,6 +214,12 @@ mod seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_named_after_its_start() {
+        let id = Plan::new_id(Timestamp(1_795_316_400_000));
+        assert!(id.starts_with("20261122-030000-") && id.len() == 20, "{id}");
+    }
 
     #[test]
     fn steps_are_numbers_with_all_at_the_end_or_not() {

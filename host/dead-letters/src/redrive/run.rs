@@ -43,8 +43,9 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
 
 /// A run that has the lock of its queue.
 async fn locked(setup: Setup, plan: Plan, lock: &QueueLock) -> Result<Summary, RedriveError> {
-    let mut ledger = setup.folder.ledger()?;
-    let journal = setup.folder.open_journal()?;
+    let folder = setup.folder.clone();
+    let mut ledger = folder.ledger()?;
+    let journal = folder.open_journal()?;
     let is_resumed = ledger.starts() > 0;
     // A refused letter is tried again: the reason may be gone.
     ledger.forget_refused();
@@ -82,8 +83,9 @@ async fn locked(setup: Setup, plan: Plan, lock: &QueueLock) -> Result<Summary, R
         return Summary::new(ended, &ledger).note(&journal).await;
     };
     setup.activity.change(|it| it.counts = ledger.counts());
+    let copies = folder.open_copies(&plan)?;
     let work = Work::new(setup, plan, description, set, journal.clone(), ledger);
-    let work = Arc::new(work);
+    let work = Arc::new(work.keeping(copies));
     let grace = if is_resumed {
         longest_hidden(work.visibility())
     } else {

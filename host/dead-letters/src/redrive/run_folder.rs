@@ -15,6 +15,7 @@ use super::journal::{self, Entry, Journal};
 use super::ledger::Ledger;
 use super::plan::Plan;
 use super::shared::{Fetched, JOURNAL, LETTERS, PLAN, SharedRun};
+use crate::archive::ArchiveFile;
 use crate::json_lines::each_line;
 
 /// The largest plan.
@@ -168,6 +169,24 @@ impl RunFolder {
         let journal = Journal::open(&self.journal(), self.shared.clone())?;
         self.share(&self.journal());
         Ok(journal)
+    }
+
+    /// The file with the letters as they were before they were sent, in the form of `dlq archive`.
+    pub fn copies(&self) -> PathBuf {
+        self.path.join("copies.jsonl")
+    }
+
+    /// Opens that file, if the plan says that copies are kept.
+    pub(super) fn open_copies(&self, plan: &Plan) -> Result<Option<ArchiveFile>, RedriveError> {
+        if !plan.keep_copies {
+            return Ok(None);
+        }
+        if self.is_shared() {
+            return Err(RedriveError::NoCopies);
+        }
+        let copies = ArchiveFile::open(&self.copies())?;
+        self.share(&self.copies());
+        Ok(Some(copies))
     }
 
     /// Whether a process works on the run now.

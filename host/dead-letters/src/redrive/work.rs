@@ -7,6 +7,7 @@ use std::time::Duration;
 use backstop_core::failure::Timestamp;
 use backstop_core::lock::lock;
 use backstop_queue::{Description, VisibilityTimeout};
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::RedriveError;
@@ -17,6 +18,7 @@ use super::pace::Pace;
 use super::plan::Plan;
 use super::setup::Setup;
 use super::target::Router;
+use crate::archive::{ArchiveFile, ArchivedLetter};
 use crate::filter::Filters;
 use crate::letter::Letter;
 
@@ -88,6 +90,8 @@ pub(super) struct Work {
     set: Set,
     pub(super) others: Others,
     journal: Journal,
+    /// Where letters are written before they are sent.
+    copies: Option<Arc<Mutex<ArchiveFile>>>,
     known: Mutex<Known>,
 }
 
@@ -115,11 +119,35 @@ impl Work {
             set,
             others: Others::default(),
             journal,
+            copies: None,
             known: Mutex::new(Known {
                 ledger,
                 later: HashSet::new(),
             }),
         }
+    }
+
+    /// Writes letters to this file before they are sent.
+    pub(super) fn keeping(self, copies: Option<ArchiveFile>) -> Self {
+        Self {
+            copies: copies.map(|file| Arc::new(Mutex::new(file))),
+            ..self
+        }
+    }
+
+    /// Keeps copies of letters that are about to be sent, if the plan says so. They are on the disk when this returns.
+    pub(super) async fn keep<'a>(
+        &self,
+        letters: impl Iterator<Item = &'a Letter>,
+    ) -> Result<(), RedriveError> {
+        let Some(copies) = self.copies.clone() else {
+            return Ok(());
+        };
+        let (queue, now) = (&self.description.arn, self.setup.queue.now());
+        let line = |letter: &Letter| ArchivedLetter::of(&letter.message, queue, now).line();
+        let lines: Vec<_> = letters.map(line).collect();
+        let stored = spawn_blocking(move || lock(&copies).store(&lines));
+        Ok(stored.await.map_err(std::io::Error::other)??)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

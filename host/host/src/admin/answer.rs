@@ -159,6 +159,12 @@ impl Refused {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason)
     }
 
+    /// 415: the body is no file.
+    pub(super) fn not_of_type(expected: &str) -> Self {
+        let reason = format!("expected a body with `Content-Type: {expected}`");
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason)
+    }
+
     /// 500: a fault of the host.
     pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())

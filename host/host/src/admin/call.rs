@@ -89,15 +89,27 @@ impl Call {
     }
 }
 
+/// How long a file may take to arrive.
+const FILE_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Reads a body to its end, within its bounds.
 pub(super) async fn read_body(body: Incoming) -> Result<Bytes, Refused> {
-    let most = u64::try_from(BODY_BYTES).unwrap_or(u64::MAX);
+    read(body, BODY_BYTES, BODY_TIMEOUT).await
+}
+
+/// Reads a file of at most so many bytes.
+pub(super) async fn read_file(body: Incoming, most: usize) -> Result<Bytes, Refused> {
+    read(body, most, FILE_TIMEOUT).await
+}
+
+async fn read(body: Incoming, bytes: usize, longest: Duration) -> Result<Bytes, Refused> {
+    let most = u64::try_from(bytes).unwrap_or(u64::MAX);
     if body.size_hint().lower() > most {
-        return Err(Refused::too_large(BODY_BYTES));
+        return Err(Refused::too_large(bytes));
     }
-    match timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES).collect()).await {
+    match timeout(longest, Limited::new(body, bytes).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refused::too_large(BODY_BYTES)),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refused::too_large(bytes)),
         Ok(Err(error)) => Err(Refused::invalid(format!("the body is incomplete: {error}"))),
         Err(_) => Err(Refused::too_slow()),
     }

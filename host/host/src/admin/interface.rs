@@ -3,24 +3,31 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::consumer::{Breaker, Controls, Down, Polling, Serving, Stats};
 use crate::exporter::Page;
+use crate::letters::Desk;
 use crate::policy::LivePolicy;
 use crate::waiting::Waiting;
 
 use super::answer::Refused;
 use super::audit::Audit;
 use super::history::History;
+use super::tools::Tools;
+use super::what_if::WhatIfs;
 
 /// The admin interface of one host. Until its queues are ready, it answers only whether the host lives.
 #[derive(Debug)]
 pub struct Interface {
     ready: OnceLock<Ready>,
     stop: OnceLock<CancellationToken>,
+    desk: OnceLock<Arc<Desk>>,
+    tools: OnceLock<Arc<dyn Tools>>,
+    what_ifs: Arc<WhatIfs>,
+    stories: Semaphore,
     actions: Arc<Semaphore>,
     /// Tells it from the interfaces of all other hosts.
     pub(super) id: String,
@@ -122,6 +129,10 @@ impl Default for Interface {
         Self {
             ready: OnceLock::new(),
             stop: OnceLock::new(),
+            desk: OnceLock::new(),
+            tools: OnceLock::new(),
+            what_ifs: Arc::default(),
+            stories: Semaphore::new(1),
             actions: Arc::new(Semaphore::new(ACTIONS)),
             id: format!("{:016x}", rand::random::<u64>()),
             audit: Audit::default(),
@@ -141,6 +152,40 @@ impl Interface {
     /// The queues are checked, and about to be polled.
     pub(crate) fn ready(&self, queues: Vec<AdminQueue>, metrics: Option<Arc<Page>>) {
         let _ = self.ready.set(Ready { queues, metrics });
+    }
+
+    /// What the host does about dead letters, from now on.
+    pub(crate) fn dead_letters(&self, desk: Arc<Desk>) {
+        let _ = self.desk.set(desk);
+    }
+
+    /// What the host does about dead letters.
+    pub(crate) fn desk(&self) -> Result<&Arc<Desk>, Refused> {
+        self.desk.get().ok_or_else(starting)
+    }
+
+    /// The host does this by means of the program that runs it.
+    pub(crate) fn lend(&self, tools: Arc<dyn Tools>) {
+        let _ = self.tools.set(tools);
+    }
+
+    /// What the program lends to the host.
+    pub(crate) fn tools(&self) -> Result<&Arc<dyn Tools>, Refused> {
+        self.tools.get().ok_or_else(|| {
+            Refused::not_found(
+                "the program that runs this host has no means for it: `backstop run` has",
+            )
+        })
+    }
+
+    /// What another policy would do.
+    pub(super) fn what_ifs(&self) -> &Arc<WhatIfs> {
+        &self.what_ifs
+    }
+
+    /// The turn to read the life of a message, to be kept until it is read.
+    pub(super) async fn story_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.stories.acquire().await.ok()
     }
 
     /// What the queues did.

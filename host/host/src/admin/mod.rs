@@ -18,6 +18,8 @@ mod routes;
 mod run;
 mod socket;
 mod token;
+mod tools;
+mod what_if;
 
 pub(crate) use address::Address;
 pub use address::AdminError;
@@ -26,11 +28,13 @@ pub(crate) use history::{Reading, Swap};
 pub use interface::{AdminQueue, Interface};
 pub use route::Route;
 pub use routes::{
-    HostAnswer, HostAudit, HostHistory, HostMessages, HostStatus, HostWaiting, QueueReach,
-    QueueStatus, ROUTES, Resumed,
+    HostAnswer, HostAudit, HostHistory, HostLetters, HostMessages, HostRedrive, HostRedrives,
+    HostStatus, HostStory, HostWaiting, LettersReading, QueueLetters, QueueReach, QueueStatus,
+    ROUTES, Resumed,
 };
 pub use socket::ControlSocket;
 pub use token::{Token, TokenError};
+pub use tools::{Replayed, Tools, Tried};
 
 /// The version of the interface, in its paths and in each answer.
 pub(crate) const VERSION: u64 = 1;

@@ -14,6 +14,9 @@ use crate::queue::{Attribute, LONGEST_VISIBILITY, Message, ReceiptHandle};
 /// The longest time for which a message is hidden at once. SQS allows 12 hours from the poller's receive; a batch window of 5 minutes and the function's 15 minutes may have passed since.
 pub(crate) const STEP: Duration = Duration::from_secs(42_000);
 
+/// The largest event that Lambda accepts for an asynchronous invocation, in bytes.
+pub(super) const EVENT_BYTES: usize = 1 << 20;
+
 /// The message of an event; `None` without a body, an id or a receipt handle. Missing times are `now`.
 pub(super) fn message(given: BatchMessage, now: Timestamp) -> Option<Message> {
     let mut system = given.attributes;

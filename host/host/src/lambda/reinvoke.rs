@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::answer::Goes;
+use super::message::EVENT_BYTES;
 use super::recursion::Chain;
 use super::refused::{Refused, refused};
 use super::retry_queue::RetryQueue;
@@ -17,9 +18,6 @@ use backstop_settle::InHand;
 
 /// How long an invocation is retried for which the handler has no permission, from when it was due, so that an operator can correct the role. Otherwise a missing permission would dead-letter the whole queue.
 const DENIED: Duration = Duration::from_secs(12 * 3_600);
-
-/// The largest event that Lambda accepts for an asynchronous invocation, in bytes.
-pub(super) const EVENT_BYTES: usize = 1 << 20;
 
 impl RetryHandler {
     /// Why an event cannot be invoked again, as far as that is known before it is due.

@@ -3,7 +3,7 @@
 use backstop_functions::Event;
 use backstop_traces::{Destination, Kind, Span, Start, TraceContext, Under};
 
-use super::reinvoke::EVENT_BYTES;
+use super::message::EVENT_BYTES;
 use super::retry_queue::RetryQueue;
 use crate::queue::{BATCH_BYTES, Message};
 

@@ -10,13 +10,14 @@ mod served;
 mod watchers;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::{self, AdminError, AdminQueue, ControlSocket, Interface};
+use crate::admin::{self, AdminError, AdminQueue, ControlSocket, Interface, Tools};
 use crate::assembly::{Assembly, AssemblyError, LoadError};
 use crate::config::{Config, HandlerConfig, QueueConfig, Reading};
 use crate::consumer::{self, Checked, Consumer, Ready, Summary, Warning};
@@ -24,6 +25,7 @@ use crate::exporter::{Exporter, ExporterError, Recording};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 #[cfg(feature = "idempotency")]
 use crate::idempotency;
+use crate::letters::{Desk, DeskQueue, RunsPlace};
 use crate::policy::{LivePolicy, WatchError, Watcher};
 use crate::queue::{Connections, Description};
 use crate::record::Recorder;
@@ -43,6 +45,7 @@ pub struct Service {
     recorder: Option<Arc<Recorder>>,
     _watcher: Watcher,
     interface: Arc<Interface>,
+    desk: Arc<Desk>,
     _admin: Option<admin::Address>,
     _control: Option<ControlSocket>,
     _shadow_watchers: Vec<Watcher>,
@@ -162,6 +165,8 @@ impl Service {
                 host.update();
             })
         });
+        let desk = Arc::new(desk(&consumers, connections));
+        interface.dead_letters(Arc::clone(&desk));
         interface.ready(consumers.iter().map(admin_queue).collect(), metrics.clone());
         Ok(Self {
             recorder: assembly.recorder().cloned(),
@@ -169,6 +174,7 @@ impl Service {
             _control: control(&assembly, &interface),
             _history: admin.as_ref().map(|_| history::follow(&interface)),
             interface,
+            desk,
             _admin: admin,
             _shadow_watchers: consumers.iter().filter_map(watchers::shadow).collect(),
             _depths: metrics.as_ref().map(|_| depth::follow(&consumers)),
@@ -182,6 +188,16 @@ impl Service {
     /// What writes the decision records, if anything does.
     pub fn recorder(&self) -> Option<&Arc<Recorder>> {
         self.recorder.as_ref()
+    }
+
+    /// Keeps the runs there that operators start on the page.
+    pub fn keep_runs(&self, place: Arc<dyn RunsPlace>) {
+        self.desk.keep_runs(place);
+    }
+
+    /// Lends these means to the page.
+    pub fn lend(&self, tools: Arc<dyn Tools>) {
+        self.interface.lend(tools);
     }
 
     /// What takes over later readings of the configuration. This is the one that the host was started with.
@@ -200,7 +216,21 @@ impl Service {
             let stop = stop.clone();
             async move { (name, consumer.run(stop).await) }
         });
-        let summaries = join_all(runs).await;
+        let desk = self.desk;
+        let summaries = {
+            // Surveys and runs end beside the messages in flight.
+            let ended = async {
+                stop.cancelled().await;
+                desk.end().await;
+            };
+            let mut ended = pin!(ended);
+            let mut runs = pin!(join_all(runs));
+            tokio::select! {
+                summaries = &mut runs => summaries,
+                () = &mut ended => runs.await,
+            }
+        };
+        desk.end().await;
         // Tasks that hold the recorder too may outlive this.
         if let Some(recorder) = self.recorder
             && let Err(error) = spawn_blocking(move || recorder.close()).await
@@ -354,6 +384,23 @@ fn admin_queue((name, consumer): &(String, Consumer)) -> AdminQueue {
         .counted(consumer.stats())
         .controlled(consumer.controls(), consumer.breaker())
         .remembering(consumer.waiting())
+}
+
+/// What the host does about the dead letters of its queues.
+fn desk(consumers: &[(String, Consumer)], connections: &Connections) -> Desk {
+    let queues = consumers.iter().map(|(name, consumer)| {
+        let (queue, description) = consumer.queue();
+        let dead = consumer.dead_letter_queues();
+        DeskQueue {
+            name: name.clone(),
+            arn: description.arn.clone(),
+            queue: Arc::clone(queue),
+            dead_letters: dead.map(|(queue, _)| Arc::clone(queue)).collect(),
+            policy: Arc::clone(consumer.decider().policy()),
+            bounds: consumer.decider().bounds(),
+        }
+    });
+    Desk::new(queues.collect(), Arc::new(connections.clone()))
 }
 
 /// Opens the control socket. A host without one works as well.

@@ -52,8 +52,8 @@ impl Default for LocalSettings {
 }
 
 /// The local queues of a process, by name.
-#[derive(Debug, Default)]
-pub struct LocalQueues(Mutex<BTreeMap<String, Arc<LocalQueue>>>);
+#[derive(Debug, Clone, Default)]
+pub struct LocalQueues(Arc<Mutex<BTreeMap<String, Arc<LocalQueue>>>>);
 
 impl LocalQueues {
     /// The queue with this name (without `local:`). Creates it with the default settings if it does not exist.

@@ -16,6 +16,7 @@ mod report;
 mod rules;
 mod sooner;
 mod spread;
+mod suppose;
 mod tally;
 mod wake;
 mod why;
@@ -52,6 +53,7 @@ pub use kept::TakenOver;
 pub use reach::Reach;
 pub use reconsider::{Reconsider, Reconsidered, Today};
 pub use report::{Count, Group, MessageReport, QueueReport};
+pub use suppose::Supposed;
 pub use tally::{Tally, WITHIN};
 pub use wake::{BroughtBack, OfCode, Refusal, Wake, Woken};
 

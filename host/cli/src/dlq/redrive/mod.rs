@@ -15,6 +15,7 @@ use std::time::Duration;
 use backstop_core::rate::Rate;
 use backstop_core::share::Share;
 use backstop_core::text::one_line;
+use backstop_dead_letters::Filters;
 use backstop_dead_letters::redrive::{
     self, Activity, Outcome, Plan, Ramp, RedriveError, RunFolder, Setup, Summary, To, Wanted,
 };
@@ -32,7 +33,6 @@ use crate::signals::stop_on_signal;
 use crate::terminal::eprintln;
 use crate::time::parse_wait;
 use editor::EditorProgram;
-pub(super) use plan::filters;
 use progress::Shown;
 use state::StateArgs;
 
@@ -122,12 +122,16 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", requires = "keep_attempts")]
     envelope_key_file: Option<PathBuf>,
 
+    /// Write each letter to the file copies.jsonl in the run's folder before it is sent, as `dlq archive` does; `dlq restore` reads it
+    #[arg(long)]
+    keep_copies: bool,
+
     /// Edit each body in $VISUAL or $EDITOR before it is sent, one letter at a time; attributes stay as they are
     #[arg(long)]
     edit: bool,
 
     /// Let SQS move the letters itself (StartMessageMoveTask): all of them, without the means above except --to and --rate
-    #[arg(long, conflicts_with_all = ["ramp", "stop_at", "watch_for", "wait", "keep_attempts", "envelope_key_file", "edit", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["ramp", "stop_at", "watch_for", "wait", "keep_attempts", "envelope_key_file", "keep_copies", "edit", "dry_run"])]
     native: bool,
 
     /// Why, for the log of runs
@@ -143,7 +147,7 @@ pub(super) struct Args {
     despite: Option<String>,
 
     /// Go on with this run. Everything else is as it was when it started
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch_for", "wait", "keep_attempts", "envelope_key_file", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout", "reasons", "codes", "classes", "policies", "origins", "sources", "fingerprints", "texts", "values", "since", "until", "ids", "ids_file"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["queue", "to", "dry_run", "rate", "ramp", "stop_at", "watch_for", "wait", "keep_attempts", "envelope_key_file", "keep_copies", "edit", "native", "why", "config", "endpoint_url", "limit", "visibility_timeout", "reasons", "codes", "classes", "policies", "origins", "sources", "fingerprints", "texts", "values", "since", "until", "ids", "ids_file"])]
     resume: Option<String>,
 
     #[command(flatten)]
@@ -194,6 +198,9 @@ async fn start(args: &Args, name: &str) -> Result<()> {
     if runs.is_shared() && args.envelope_key_file.is_some() {
         return Err(Exit::Usage.because(SHARED_KEYS));
     }
+    if runs.is_shared() && args.keep_copies {
+        return Err(RedriveError::NoCopies.into());
+    }
     for queue in &opened.queues {
         let plan = plan::new(args, &filters, &opened, queue)?;
         let keys = keys(&plan)?;
@@ -221,6 +228,12 @@ async fn start(args: &Args, name: &str) -> Result<()> {
 
 /// Why a run that operators share has no key.
 const SHARED_KEYS: &str = "--envelope-key-file is a file of this machine, and a run that is kept in a bucket is resumed on others: keep the run in a folder (--state)";
+
+/// The filters of a plan.
+pub(super) fn filters(plan: &Plan) -> Result<Filters> {
+    Filters::of_flags(&plan.filters)
+        .map_err(|error| Exit::Usage.because(format!("the plan of the run {}: {error}", plan.run)))
+}
 
 /// The keys of a plan, read before anything is done.
 fn keys(plan: &Plan) -> Result<Option<EnvelopeKeys>> {
@@ -298,7 +311,7 @@ async fn carry_out(
         queue: Arc::clone(queue),
         connections: Arc::clone(connections),
         folder,
-        filters: plan::filters(&plan)?,
+        filters: filters(&plan)?,
         interval,
         editor,
         keys: keys(&plan)?,

@@ -1,17 +1,13 @@
 //! The plan of a new run, from the flags.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_core::failure::Timestamp;
 use backstop_core::share::Share;
 use backstop_dead_letters::redrive::{DEFAULT_WAIT, Plan, Ramp, To};
 use backstop_dead_letters::{Attempts, Filters};
 use backstop_queue::{Queue, VisibilityTimeout};
-use clap::Parser;
 
-use super::super::filters::FilterArgs;
 use super::super::queue::DeadLetterQueues;
 use super::{Args, state};
 use crate::error::{Exit, Result};
@@ -47,13 +43,13 @@ pub(super) fn new(
     let default_to = opened.source.as_ref();
     Ok(Plan {
         version: 1,
-        run: id(started),
+        run: Plan::new_id(started),
         started,
         who: args.who.clone().unwrap_or_else(state::user),
         why: args.why.clone(),
         queue: queue.url().to_owned(),
         endpoint_url: opened.endpoint_url.clone(),
-        filters: args.filters.flags(filters),
+        filters: filters.flags(),
         to: args.to.clone(),
         default_to: default_to.map(|source| To::Queue(source.url().to_owned())),
         watched: others.map(|it| it.url().to_owned()).collect(),
@@ -73,37 +69,10 @@ pub(super) fn new(
         }),
         ramp: args.ramp.clone().unwrap_or_else(Ramp::all),
         wait: args.wait.unwrap_or(DEFAULT_WAIT),
+        keep_copies: args.keep_copies,
         edit: args.edit,
         native: args.native,
         visibility: reading.visibility.unwrap_or(VISIBILITY).seconds(),
         most: reading.most,
     })
-}
-
-/// The filters of a plan.
-pub(in crate::dlq) fn filters(plan: &Plan) -> Result<Filters> {
-    let flags = std::iter::once("redrive").chain(plan.filters.iter().map(String::as_str));
-    let parsed = FilterArgs::try_parse_from(flags);
-    let parsed = parsed.map_err(|error| Exit::Usage.because(error.to_string()))?;
-    parsed.filters()
-}
-
-/// The id of a run: when it started, and four digits that tell runs of the same second apart.
-fn id(started: Timestamp) -> String {
-    let digits = RandomState::new().build_hasher().finish() & 0xffff;
-    let time = started.rfc3339();
-    let time: String = time.chars().filter(char::is_ascii_digit).collect();
-    let (day, time) = time.split_at_checked(8).unwrap_or((&time, ""));
-    format!("{day}-{time}-{digits:04x}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_is_named_after_its_start() {
-        let id = id(Timestamp(1_795_316_400_000));
-        assert!(id.starts_with("20261122-030000-") && id.len() == 20, "{id}");
-    }
 }

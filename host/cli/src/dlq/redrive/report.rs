@@ -119,13 +119,3 @@ pub(in crate::dlq) fn some(count: u64, what: &str) {
         line(count, what);
     }
 }
-
-/// An outcome in words.
-pub(in crate::dlq) fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Done => "done",
-        Outcome::Stopped => "stopped",
-        Outcome::Interrupted => "interrupted",
-        Outcome::Failed => "failed",
-    }
-}

@@ -4,11 +4,15 @@ use std::env::VarError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use backstop_core::text::chain;
-use backstop_dead_letters::redrive::{Objects, RunFolder, Runs};
+use backstop_dead_letters::redrive::{Objects, RedriveError, RunFolder, Runs};
+use backstop_host::letters::RunsPlace;
 use backstop_queue::Connections;
 use clap::Parser;
 use sha2::{Digest, Sha256};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use crate::dlq::s3::Prefix;
 use crate::error::{Exit, Result};
@@ -57,6 +61,35 @@ impl StateArgs {
         let name = format!("shared-redrives/{}", hash.get(..16).unwrap_or(&hash));
         let runs = Runs::shared(user_folder()?.join(name), prefix, run).await;
         runs.map_err(|error| Exit::Queue.because(chain(&error)))
+    }
+}
+
+/// Where a host keeps the runs that operators start on its page: where the commands of its user have theirs.
+#[derive(Debug)]
+pub(crate) struct OwnRuns;
+
+#[async_trait]
+impl RunsPlace for OwnRuns {
+    async fn runs(&self, run: Option<&str>) -> Result<Runs, RedriveError> {
+        let run = run.map(str::to_owned);
+        let runtime = Handle::current();
+        // On a thread of its own: what reads a bucket stays on one.
+        let found = spawn_blocking(move || {
+            let args = StateArgs::default();
+            runtime.block_on(args.runs(run.as_deref()))
+        });
+        let found = found.await.map_err(std::io::Error::other)?;
+        found.map_err(|error| std::io::Error::other(error.to_string()).into())
+    }
+
+    fn name(&self) -> String {
+        let named = std::env::var(STATE_VARIABLE).ok();
+        let own = || {
+            user_folder()
+                .ok()
+                .map(|it| it.join("redrives").display().to_string())
+        };
+        named.or_else(own).unwrap_or_default()
     }
 }
 

@@ -55,6 +55,32 @@ enum Action {
         /// The version that was seen: no other one is rolled back.
         from: String,
     },
+    Survey {
+        queue: String,
+        /// The host that makes it.
+        host: String,
+        #[serde(default)]
+        pointer: String,
+        #[serde(default)]
+        keep_attempts: String,
+        #[serde(default)]
+        what_if: Option<String>,
+    },
+    Redrive {
+        /// The host that has made the survey.
+        host: String,
+        request: Value,
+    },
+    StopRun {
+        host: String,
+        queue: String,
+        run: String,
+    },
+    ResumeRun {
+        host: String,
+        queue: String,
+        run: String,
+    },
 }
 
 /// What was done, host by host.
@@ -128,7 +154,81 @@ pub(super) async fn act(fleet: &Fleet, by: &Caller, call: &Call) -> Result<Outco
             let body = |queues: &[String]| json!({ "queues": queues, "from": from });
             every(fleet, by, "rollback", &serving, body).await
         }
+        Action::Survey {
+            queue,
+            host,
+            pointer,
+            keep_attempts,
+            what_if,
+        } => {
+            let keep = !keep_attempts.is_empty();
+            let body = json!({ "queue": queue, "pointer": pointer, "keep-attempts": keep, "what-if": what_if });
+            let done = |_: &Value| "A survey has begun.".to_owned();
+            one(fleet, by, &["v1", "survey"], &host, &body, done).await
+        }
+        Action::Redrive { host, request } => {
+            let path = ["v1", "redrive"];
+            one(fleet, by, &path, &host, &request, redriven).await
+        }
+        Action::StopRun { host, queue, run } => {
+            let body = json!({ "queue": queue, "run": run });
+            let path = ["v1", "redrive", "stop"];
+            let done = |_: &Value| "It stops after the batches under way.".to_owned();
+            one(fleet, by, &path, &host, &body, done).await
+        }
+        Action::ResumeRun { host, queue, run } => {
+            let body = json!({ "queue": queue, "run": run });
+            let path = ["v1", "redrive", "resume"];
+            let done = |_: &Value| "It goes on.".to_owned();
+            one(fleet, by, &path, &host, &body, done).await
+        }
     }
+}
+
+/// Sends an action to one host.
+async fn one(
+    fleet: &Fleet,
+    by: &Caller,
+    path: &[&str],
+    host: &str,
+    body: &Value,
+    done: impl Fn(&Value) -> String,
+) -> Result<Outcome, Refused> {
+    let sent = fleet.post(by, path, |id| (id == host).then(|| body.clone()));
+    let Some(DoneAt { host, answer, .. }) = sent.await.into_iter().next() else {
+        return Err(Refused::conflict(
+            "nothing was done: the host that you have seen does not answer. Look again, then repeat it",
+        ));
+    };
+    let answer = answer.map_err(|why| Refused::conflict(format!("nothing was done: {why}")))?;
+    let refused = answer.pointer("/runs").and_then(Value::as_array);
+    let is_part = refused
+        .into_iter()
+        .flatten()
+        .any(|run| run.get("refused").is_some());
+    let text = done(&answer);
+    Ok(Outcome {
+        summary: text.clone(),
+        is_part,
+        hosts: vec![AtHost { host, text }],
+    })
+}
+
+/// What became of a request for runs, in words.
+fn redriven(answer: &Value) -> String {
+    let runs = answer.get("runs").and_then(Value::as_array);
+    let texts = runs.into_iter().flatten().map(|run| {
+        let text = |name: &str| run.get(name).and_then(Value::as_str);
+        match (text("run"), text("refused")) {
+            (Some(run), _) => format!("The run {run} has begun."),
+            (None, why) => format!(
+                "NOT begun for {}: {}.",
+                text("queue").unwrap_or_default(),
+                why.unwrap_or("unknown")
+            ),
+        }
+    });
+    texts.collect::<Vec<_>>().join(" ")
 }
 
 /// The hosts that serve one of these queues, with those that each serves. They have to be those that were seen. A host that does not answer may be one, so nothing is done without it.

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use backstop_core::lock::lock;
 use backstop_core::text::chain;
 use futures_util::future::join_all;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -34,11 +34,14 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// The most questions whose answers are kept.
 const QUESTIONS: usize = 32;
 
+/// What is escaped in a part of a path: the names of routes are as they are.
+const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-');
+
 /// The path of a host's status.
 pub(super) const STATUS: [&str; 2] = ["v1", "status"];
 
 /// What the page calls the host that serves it.
-const THIS: &str = "this host";
+pub(super) const THIS: &str = "this host";
 
 /// The hosts.
 pub(super) struct Fleet {
@@ -228,7 +231,7 @@ impl Fleet {
         let call = Call::of_page(by.clone(), query.collect(), body);
         let parts = path
             .iter()
-            .map(|part| format!("/{}", utf8_percent_encode(part, NON_ALPHANUMERIC)));
+            .map(|part| format!("/{}", utf8_percent_encode(part, PART)));
         run::at(&self.interface, &parts.collect::<String>(), call).await
     }
 

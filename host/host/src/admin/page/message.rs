@@ -1,10 +1,12 @@
-//! One message: what the hosts remember of it while it waits.
+//! One message: its life as the records of the hosts tell it, and what they remember of it while it waits.
 
 use backstop_core::failure::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::fleet::all_missing;
 use super::layout::still;
+use super::story::Story;
 use super::text::{link, shown, time};
 use super::view::View;
 use crate::admin::routes::HostMessages;
@@ -12,13 +14,15 @@ use crate::waiting::MessageReport;
 
 pub(super) async fn view(view: &View<'_>) -> Markup {
     let id = view.value("id");
-    let (found, missing) = match id {
+    let (found, story, missing) = match id {
         Some(id) => {
             let path = ["v1", "messages", id];
-            let answers = view.fleet.get::<HostMessages>(&view.by, &path, &[]).await;
-            (answers.of, answers.missing)
+            let answers = view.fleet.get::<HostMessages>(&view.by, &path, &[]);
+            let (answers, mut story) = tokio::join!(answers, Story::of(view, id));
+            let missing = all_missing([answers.missing, std::mem::take(&mut story.missing)]);
+            (answers.of, story, missing)
         }
-        None => (Vec::new(), Vec::new()),
+        None => (Vec::new(), Story::default(), Vec::new()),
     };
     let known: Vec<_> = found
         .iter()
@@ -37,10 +41,13 @@ pub(super) async fn view(view: &View<'_>) -> Markup {
                 p .copy { "For the whole story, with the decision records: " code #why { "backstop why " (quoted(id)) }
                     " " button type="button" data-copy="why" { "Copy" }
                 }
-                @if known.is_empty() {
-                    p .notice { "No host that answers has made a message with this id wait. It may be in hand or visible, be done or dead, or have failed at a host that has forgotten it: the command above looks into the records." }
+                @if known.is_empty() && story.is_empty() {
+                    p .notice { "No host that answers knows a message with this id." @if !story.has_records() { " They write no decision records to files, which would tell more: " code { "decisions.record" } "." } @else { " It has not failed, or it failed at a host that does not answer, or whose records are elsewhere: the command above reads archives and further records, too." } }
+                } @else if known.is_empty() {
+                    p { "It does not wait at a host that answers." }
                 }
             }
+            @if !story.is_empty() { (story.show(view)) }
             @for (host, answer) in known {
                 @for message in &answer.messages { (report(view, host, message)) }
             }

@@ -8,15 +8,20 @@ mod chart;
 mod fleet;
 mod history;
 mod layout;
+mod letters;
 mod message;
 mod overview;
 mod policies;
+mod redrive;
+mod redrives;
 mod served;
 mod session;
+mod story;
 mod text;
 mod view;
 mod waiting;
 mod wake;
+mod what_if;
 
 use std::sync::Arc;
 
@@ -63,16 +68,24 @@ const FILES: [(&str, &str, &str); 3] = [
 const PLACES: usize = 16;
 
 /// The views, with their paths and names.
-const VIEWS: [(&str, &str); 5] = [
+const VIEWS: [(&str, &str); 7] = [
     ("/", "Overview"),
     ("/waiting", "Waiting"),
+    ("/dead-letters", "Dead letters"),
+    ("/redrives", "Redrives"),
     ("/message", "Message"),
     ("/policies", "Policies"),
     ("/audit", "Audit"),
 ];
 
-/// The view of what a wake would do.
-const PREVIEW: &str = "/waiting/wake";
+/// The views of what an action would do.
+const PREVIEWS: [&str; 2] = ["/waiting/wake", "/dead-letters/redrive"];
+
+/// The view of what another policy would do.
+const WHAT_IF: &str = "/policies/what-if";
+
+/// What a picture may: it has styles of its own, and runs nothing.
+const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
 /// What the browser may load: the files above, and answers of this host.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -82,6 +95,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 pub(super) struct Page {
     guard: Arc<Guard>,
     fleet: Fleet,
+    interface: Arc<Interface>,
     /// Signs sessions if no token is needed.
     own: Token,
     /// The name of its cookie.
@@ -89,6 +103,9 @@ pub(super) struct Page {
     /// How many requests are answered at the same time.
     places: Semaphore,
 }
+
+/// The type of a file that is sent.
+const FILE: &str = "application/wasm";
 
 /// What somebody says who wants to act.
 #[derive(Debug, Deserialize)]
@@ -117,20 +134,24 @@ impl Page {
             places: Semaphore::new(PLACES),
             guard,
             fleet: Fleet::new(Arc::clone(interface), urls, token),
+            interface: Arc::clone(interface),
             own: Token::random(),
         }
     }
 
     /// Whether a path is one of the page.
     pub(super) fn has(path: &str) -> bool {
-        path.starts_with("/page/") || path == PREVIEW || VIEWS.iter().any(|(view, _)| *view == path)
+        path.starts_with("/page/")
+            || PREVIEWS.contains(&path)
+            || path == WHAT_IF
+            || VIEWS.iter().any(|(view, _)| *view == path)
     }
 
     /// Answers a request to one of its paths.
     pub(super) async fn answer(&self, parts: &Parts, body: Incoming, peer: Peer) -> FullResponse {
         let caller = Caller::of(peer, &HeaderMap::new());
         // No link opens what asks every host to count.
-        let admitted = if parts.uri.path() == PREVIEW {
+        let admitted = if PREVIEWS.contains(&parts.uri.path()) {
             self.guard.site(parts)
         } else {
             self.guard.page(parts)
@@ -167,19 +188,22 @@ impl Page {
         if parts.method != Method::POST {
             return Err(Refused::method("GET, HEAD, POST"));
         }
+        if path == "/page/upload" {
+            return self.upload(parts, body, session).await;
+        }
         self.guard.content(&parts.headers)?;
         let call = Call::of_body(caller.clone(), call::read_body(body).await?);
         match path {
             "/page/sign-in" => self.sign_in(&call),
             "/page/sign-out" => Ok(with_cookie(&session::no_cookie(&self.cookie))),
+            "/page/what-if" => {
+                let by = caller.clone().named(&acting(session)?.name);
+                let asked = what_if::ask(&self.interface, &by, &call)?;
+                tracing::info!(%by, "asked what another policy would do");
+                Ok(answer::response(Answer::json(&asked)))
+            }
             "/page/act" => {
-                let session = session.ok_or_else(|| {
-                    Refused::unauthorized("sign in first: every action has a name")
-                })?;
-                if session.role < Role::Act {
-                    return Err(Refused::not_allowed());
-                }
-                let by = caller.clone().named(&session.name);
+                let by = caller.clone().named(&acting(session)?.name);
                 let done = act::act(&self.fleet, &by, &call).await?;
                 Ok(answer::response(Answer::json(&done)))
             }
@@ -223,16 +247,59 @@ impl Page {
         if let Some(exported) = export(path, &view).await {
             return exported;
         }
+        if path == "/page/chart" {
+            return self.chart(&view);
+        }
         let (shown, status) = match path {
             "/" => (overview::view(&view).await, StatusCode::OK),
             "/waiting" => (waiting::view(&view).await, StatusCode::OK),
-            PREVIEW => (wake::preview(&view).await, StatusCode::OK),
+            "/waiting/wake" => (wake::preview(&view).await, StatusCode::OK),
+            "/dead-letters" => (letters::view(&view).await, StatusCode::OK),
+            "/dead-letters/redrive" => (redrive::preview(&view).await, StatusCode::OK),
+            "/redrives" => (redrives::view(&view).await, StatusCode::OK),
             "/message" => (message::view(&view).await, StatusCode::OK),
             "/policies" => (policies::view(&view).await, StatusCode::OK),
+            WHAT_IF => (what_if::view(&view, &self.interface).await, StatusCode::OK),
             "/audit" => (audit::view(&view).await, StatusCode::OK),
             _ => (layout::nothing(&view), StatusCode::NOT_FOUND),
         };
         html(shown, status)
+    }
+
+    /// Keeps a file that somebody wants to try. Its type is none that a form of another site can send.
+    async fn upload(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        session: Option<Session>,
+    ) -> Result<FullResponse, Refused> {
+        acting(session)?;
+        let is_file = parts.headers.get(CONTENT_TYPE).is_some_and(|it| it == FILE);
+        if !is_file {
+            return Err(Refused::not_of_type(FILE));
+        }
+        let bytes = call::read_file(body, what_if::FILE_BYTES).await?;
+        let query = Call::parse_query(parts.uri.query().unwrap_or_default());
+        let name = query.iter().find(|(name, _)| name == "name");
+        let name = name.map_or("a file", |(_, name)| name);
+        let file = self.interface.what_ifs().keep(name, bytes.to_vec());
+        Ok(answer::response(Answer::json(&json!({ "file": file }))))
+    }
+
+    /// The picture of what another policy would do.
+    fn chart(&self, view: &View<'_>) -> FullResponse {
+        let id = view.value("question").unwrap_or_default();
+        match what_if::chart(&self.interface, id) {
+            Some(svg) => {
+                let mut response = with_type("image/svg+xml", svg);
+                let policy = HeaderValue::from_static(PICTURE_POLICY);
+                response
+                    .headers_mut()
+                    .insert(CONTENT_SECURITY_POLICY, policy);
+                response
+            }
+            None => answer::response(Err(Refused::not_found("there is no such picture"))),
+        }
     }
 
     /// The tokens that sign sessions.
@@ -268,11 +335,23 @@ impl Page {
     }
 }
 
+/// Somebody who may act, and has a name.
+fn acting(session: Option<Session>) -> Result<Session, Refused> {
+    let session =
+        session.ok_or_else(|| Refused::unauthorized("sign in first: every action has a name"))?;
+    if session.role < Role::Act {
+        return Err(Refused::not_allowed());
+    }
+    Ok(session)
+}
+
 /// What a view shows, as a file to keep: JSON or CSV, if the address says so. A file does not say what it lacks, so there is none if a host is missing.
 async fn export(path: &str, view: &View<'_>) -> Option<FullResponse> {
     let form = view.value("format")?;
     let (table, missing) = match path {
         "/waiting" => waiting::table(view).await,
+        "/dead-letters" => letters::table(view).await,
+        "/redrives" => redrives::table(view).await,
         "/audit" => audit::table(view).await,
         _ => return None,
     };

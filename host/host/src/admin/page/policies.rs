@@ -35,6 +35,7 @@ pub(super) async fn view(view: &View<'_>) -> Markup {
         "/policies",
         &missing,
         html! {
+            p { a href="/policies/what-if" { "What if another policy decided?" } }
             @for (name, hosts) in &served {
                 section .card id={ "policy-" (shown(name)) } {
                     h2 { (shown(name)) }

@@ -105,7 +105,11 @@ async function act(form) {
     output.className = "";
     output.textContent = "Under way …";
     try {
-        show(output, await send("/page/act", { ...JSON.parse(form.dataset.act), ...fields(form) }));
+        const answer = await send("/page/act", { ...JSON.parse(form.dataset.act), ...fields(form) });
+        show(output, answer);
+        if (form.dataset.done && !answer.is_part) {
+            location.assign(form.dataset.done);
+        }
     } catch (error) {
         output.className = "bad";
         output.textContent = error.message;
@@ -119,6 +123,37 @@ async function session(form) {
         await send(form.dataset.send, fields(form));
         location.assign(location.pathname === "/page/sign-in" ? "/" : location.href);
     } catch (error) {
+        output.textContent = error.message;
+    }
+}
+
+// Sends the file first, if there is one, then the question.
+async function ask(form) {
+    const output = form.querySelector("output");
+    output.className = "";
+    output.textContent = "Under way …";
+    try {
+        const { upload, ...asked } = fields(form);
+        if (upload && upload.size > 32 * 1024 * 1024) {
+            throw new Error("The file has more than 32 MiB, which is the most.");
+        }
+        if (upload && upload.size > 0) {
+            const response = await fetch(`/page/upload?name=${encodeURIComponent(upload.name)}`, {
+                method: "POST",
+                credentials: "same-origin",
+                headers: { "Content-Type": "application/wasm" },
+                body: upload,
+            });
+            const answer = await response.json();
+            if (!response.ok) {
+                throw new Error(answer.error || `status ${response.status}`);
+            }
+            asked.file = answer.file;
+        }
+        const { question } = await send("/page/what-if", asked);
+        location.assign(`${form.dataset.whatIf}?question=${question}`);
+    } catch (error) {
+        output.className = "bad";
         output.textContent = error.message;
     }
 }
@@ -139,6 +174,9 @@ document.addEventListener("submit", (event) => {
     if (form.dataset.act) {
         event.preventDefault();
         act(form);
+    } else if (form.dataset.whatIf) {
+        event.preventDefault();
+        ask(form);
     } else if (form.dataset.send) {
         event.preventDefault();
         session(form);

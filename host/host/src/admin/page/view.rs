@@ -32,6 +32,14 @@ impl View<'_> {
         Some(value.trim()).filter(|value| !value.is_empty())
     }
 
+    /// All values of a parameter that are not empty.
+    pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.query.iter().filter(move |(given, _)| given == name);
+        named
+            .map(|(_, value)| value.trim())
+            .filter(|value| !value.is_empty())
+    }
+
     /// Why this person may not act, if so.
     pub(super) fn may_not_act(&self) -> Option<&'static str> {
         match &self.session {

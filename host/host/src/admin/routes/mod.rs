@@ -3,19 +3,25 @@
 mod drain;
 mod health;
 mod history;
+mod letters;
 mod metrics;
 mod pause;
 mod reconsider;
+mod redrives;
 mod rollback;
 mod status;
+mod story;
 mod waiting;
 mod wake;
 
 use super::route::{Route, Verb};
 
 pub use history::{HostAudit, HostHistory};
+pub use letters::{HostLetters, LettersReading, QueueLetters};
 pub use pause::Resumed;
+pub use redrives::{HostRedrive, HostRedrives};
 pub use status::{HostStatus, QueueStatus};
+pub use story::HostStory;
 pub use waiting::{HostMessages, HostWaiting, QueueReach};
 pub use wake::HostAnswer;
 
@@ -74,6 +80,9 @@ routes! {
     /// what the host remembers of one message
     Read "/v1/messages/{}" -> "messages" = waiting::message;
 
+    /// the life of one message, as the decision records and the runs of this host tell it: what `backstop why` reads
+    Read "/v1/story/{}" -> "story" = story::story;
+
     /// makes waiting messages of a queue visible sooner: those that match `filter`, or all with `"all": true`. An empty filter chooses nothing and is refused
     Action "/v1/wake" ("wake") -> "woken" = wake::wake;
 
@@ -82,4 +91,25 @@ routes! {
 
     /// takes the new times of messages that are sent again from another host, which listed them in its answer to `/v1/reconsider`
     Action "/v1/earlier" ("earlier") -> "taken" = reconsider::take;
+
+    /// what the last [survey](page.md#dead-letters) of the dead letters of the named queues has found, or of all, grouped by `grouped-by`: `cause` (without it), `policy`, `fingerprint`, `origin`, `source`, `value` or `answer`. It receives nothing
+    Read "/v1/dead-letters" ("?queue=…&grouped-by=…") -> "letters" = letters::letters;
+
+    /// begins a survey of the dead letters of a queue: every letter is received once, and visible again at its end. It goes on after the answer
+    Action "/v1/survey" ("survey") -> "begun" = letters::survey;
+
+    /// the newest 50 [runs](redrive.md) in the host's place of runs, and what those do that this host carries out
+    Read "/v1/redrives" -> "redrives" = redrives::redrives;
+
+    /// one run, with the letters that were refused, failed again or may have arrived twice
+    Read "/v1/redrives/{}" -> "redrive-detail" = redrives::redrive;
+
+    /// starts a run that moves the chosen letters of a survey back to their queue, and no others. Refused if there is another survey by now, or if another run moves letters of the dead-letter queue
+    Action "/v1/redrive" ("redrive") -> "redriven" = redrives::start;
+
+    /// stops a run that this host carries out, after the batches under way
+    Action "/v1/redrive/stop" ("run") -> "run-answer" = redrives::stop;
+
+    /// goes on with a run of one of the host's dead-letter queues
+    Action "/v1/redrive/resume" ("run") -> "run-answer" = redrives::resume;
 }

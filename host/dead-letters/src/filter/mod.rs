@@ -1,6 +1,9 @@
 //! Choosing among letters.
 
+mod flags;
+
 use std::collections::HashSet;
+use std::fmt;
 use std::io::BufRead;
 
 use backstop_core::failure::{Timestamp, bounded_id};
@@ -41,11 +44,19 @@ impl Pattern {
     }
 }
 
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Which letters are chosen. Several values of one kind are alternatives; a letter has to fit every kind that has a value. Without any, every letter fits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filters {
     /// Message ids, or original ids.
     pub ids: Option<HashSet<String>>,
+    /// The ids that the letters have in their dead-letter queue, which nobody else can give to one.
+    pub letters: Option<HashSet<String>>,
     /// The reason.
     pub reasons: Vec<Pattern>,
     /// The code of the error.
@@ -78,7 +89,8 @@ impl Filters {
 
     /// Whether no letter fits, since there are no ids among those that are meant.
     pub fn chooses_nothing(&self) -> bool {
-        self.ids.as_ref().is_some_and(HashSet::is_empty)
+        let mut sets = [&self.ids, &self.letters].into_iter().flatten();
+        sets.any(HashSet::is_empty)
     }
 
     /// Whether the letter is chosen. An empty digest or text chooses nothing. What a letter does not say fits the pattern `*` only if it is the empty text.
@@ -104,12 +116,14 @@ impl Filters {
     }
 
     fn fits_ids(&self, letter: &Letter) -> bool {
-        self.ids.as_ref().is_none_or(|ids| {
-            ids.contains(&letter.message.id)
+        let letters = self.letters.as_ref();
+        letters.is_none_or(|ids| ids.contains(&letter.message.id))
+            && self.ids.as_ref().is_none_or(|ids| {
+                ids.contains(&letter.message.id)
                 || ids.contains(&letter.original_id)
                 // As records and logs have it.
                 || ids.contains(bounded_id(&letter.original_id).as_ref())
-        })
+            })
     }
 
     fn fits_policy(&self, letter: &Letter) -> bool {

@@ -1,0 +1,268 @@
+//! Starts a run that moves the letters that somebody has chosen from a survey, and no others.
+
+use std::sync::Arc;
+
+use backstop_core::lock::lock;
+use backstop_core::rate::Rate;
+use backstop_core::text::{chain, cut, one_line};
+use backstop_dead_letters::redrive::{
+    self, Activity, DEFAULT_WAIT, Plan, RedriveError, RunFolder, Runs, Setup, Wanted,
+};
+use backstop_dead_letters::{Attempts, Filters};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+
+use super::DeskError;
+use super::choice::{RedriveRequest, Steps, choose, steps};
+use super::desk::{Desk, DeskQueue};
+use super::state::{Running, Surveyed};
+use super::survey::{Survey, home};
+use crate::queue::Queue;
+
+/// How long letters stay invisible if the host is killed, in seconds.
+const VISIBILITY: u32 = 60;
+
+/// The most letters that are read to fix the set of a run: as many as a survey has.
+const MOST: usize = 10_000;
+
+/// The longest reason, in bytes.
+const WHY_BYTES: usize = 500;
+
+/// What was started, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Started {
+    /// The survey.
+    pub survey: String,
+    /// How many letters were chosen.
+    pub letters: u64,
+    /// How many of the chosen groups come from elsewhere: they stay.
+    pub elsewhere: u64,
+    /// Where they go.
+    pub to: String,
+    /// The runs, one for each dead-letter queue.
+    pub runs: Vec<StartedRun>,
+}
+
+/// A run that was started, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StartedRun {
+    /// The dead-letter queue.
+    pub queue: String,
+    /// How many letters were chosen of it.
+    pub letters: u64,
+    /// The run, if it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// Why it was not, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+impl Desk {
+    /// Starts a run for each dead-letter queue with chosen letters.
+    pub(crate) async fn redrive(
+        self: &Arc<Self>,
+        request: RedriveRequest,
+        by: &str,
+    ) -> Result<Started, DeskError> {
+        let queue = self.queue(&request.queue)?;
+        let steps = steps(&request)?;
+        let survey = self.survey_of(queue, &request.survey)?;
+        let (chosen, elsewhere) = choose(&survey, &request)?;
+        let count = |letters: usize| u64::try_from(letters).unwrap_or(u64::MAX);
+        let letters = chosen.iter().map(|(_, ids)| count(ids.len())).sum();
+        let mut runs = Vec::new();
+        for (number, ids) in chosen {
+            let Some(dead) = queue.dead_letters.get(number) else {
+                continue;
+            };
+            let letters = count(ids.len());
+            let started = if request.dry_run {
+                self.may_start(dead).await.map(|_| None)
+            } else {
+                let begun = self.begin(queue, dead, ids, &steps, &request, by);
+                begun.await.map(Some)
+            };
+            let (run, refused) = match started {
+                Ok(run) => (run, None),
+                Err(error) => (None, Some(chain(&error))),
+            };
+            runs.push(StartedRun {
+                queue: dead.url().to_owned(),
+                letters,
+                run,
+                refused,
+            });
+        }
+        Ok(Started {
+            survey: survey.id.clone(),
+            letters,
+            elsewhere,
+            to: queue.queue.url().to_owned(),
+            runs,
+        })
+    }
+
+    /// The survey that somebody has seen, unless there is another one by now.
+    fn survey_of(&self, queue: &DeskQueue, id: &str) -> Result<Arc<Survey>, DeskError> {
+        let surveys = lock(&self.surveys);
+        let surveyed = surveys.get(&queue.name);
+        if surveyed.is_some_and(Surveyed::is_reading) {
+            return Err(DeskError::Conflict(
+                "a survey of this queue is under way: wait for its end".to_owned(),
+            ));
+        }
+        let survey = surveyed.and_then(|it| it.survey.clone());
+        survey.filter(|it| it.id == id).ok_or_else(|| {
+            DeskError::Conflict(
+                "there is another survey of this queue by now, or this one is forgotten: look at the letters again, and choose again".to_owned(),
+            )
+        })
+    }
+
+    /// Whether a run of a dead-letter queue could start now. Returns the runs that there are.
+    async fn may_start(&self, dead: &Arc<dyn Queue>) -> Result<Runs, DeskError> {
+        let is_own = |it: &Running| it.queue == dead.url();
+        if lock(&self.running).values().any(is_own) {
+            return Err(DeskError::Conflict(
+                "a run of this host moves letters of this queue: wait for its end, or stop it"
+                    .to_owned(),
+            ));
+        }
+        let wanted = Wanted {
+            queue: Arc::clone(dead),
+            run: String::new(),
+            who: String::new(),
+            despite: None,
+            is_shared: false,
+        };
+        wanted.check().await?;
+        let runs = self.place()?.runs(None).await?;
+        runs.check_settled(dead.url())?;
+        Ok(runs)
+    }
+
+    async fn begin(
+        self: &Arc<Self>,
+        queue: &DeskQueue,
+        dead: &Arc<dyn Queue>,
+        ids: Vec<String>,
+        steps: &Steps,
+        request: &RedriveRequest,
+        by: &str,
+    ) -> Result<String, DeskError> {
+        let runs = self.may_start(dead).await?;
+        if runs.is_shared() && request.keep_copies {
+            return Err(RedriveError::NoCopies.into());
+        }
+        let filters = Filters {
+            letters: Some(ids.into_iter().collect()),
+            ..Filters::default()
+        };
+        let mut why = request.why.clone().map(|why| why.trim().to_owned());
+        why.iter_mut().for_each(|why| cut(why, WHY_BYTES));
+        let started = dead.now();
+        let others = queue.dead_letters.iter();
+        let others = others.filter(|other| other.url() != dead.url());
+        let plan = Plan {
+            version: 1,
+            run: Plan::new_id(started),
+            started,
+            who: one_line(by),
+            why: why.filter(|why| !why.is_empty()),
+            queue: dead.url().to_owned(),
+            endpoint_url: self.connections.endpoint().map(str::to_owned),
+            filters: filters.flags(),
+            to: Some(home(queue.queue.url())),
+            default_to: None,
+            watched: others.map(|other| other.url().to_owned()).collect(),
+            attempts: Attempts::Reset,
+            envelope_key_file: None,
+            rate: steps.rate.map(|rate| rate.to_string()),
+            ramp: steps.ramp.clone(),
+            stop_at: steps.stop_at,
+            watch: steps.watch,
+            wait: DEFAULT_WAIT,
+            keep_copies: request.keep_copies,
+            edit: false,
+            native: false,
+            visibility: VISIBILITY,
+            most: MOST,
+        };
+        let folder = runs.create(&plan).await?;
+        self.carry_out(dead, plan, folder, filters, by)
+    }
+
+    /// Carries out a run in the background.
+    pub(super) fn carry_out(
+        self: &Arc<Self>,
+        dead: &Arc<dyn Queue>,
+        plan: Plan,
+        folder: RunFolder,
+        filters: Filters,
+        by: &str,
+    ) -> Result<String, DeskError> {
+        let rate = plan.rate.as_deref().map(str::parse::<Rate>).transpose();
+        let rate = rate.map_err(|error| {
+            DeskError::Refused(format!("the plan's rate can't be read: {error}"))
+        })?;
+        let (activity, stop) = (Arc::<Activity>::default(), self.stop.child_token());
+        let running = Running {
+            queue: dead.url().to_owned(),
+            activity: Arc::clone(&activity),
+            stop: stop.clone(),
+        };
+        {
+            let mut all = lock(&self.running);
+            if all.values().any(|it| it.queue == dead.url()) {
+                return Err(DeskError::Conflict(
+                    "a run of this host moves letters of this queue: wait for its end, or stop it"
+                        .to_owned(),
+                ));
+            }
+            all.insert(plan.run.clone(), running);
+        }
+        let setup = Setup {
+            queue: Arc::clone(dead),
+            connections: Arc::clone(&self.connections),
+            folder,
+            filters,
+            interval: rate.map(|rate| rate.interval()),
+            editor: None,
+            keys: None,
+            who: one_line(by),
+            despite: None,
+            activity,
+            stop,
+        };
+        let (desk, run) = (Arc::clone(self), plan.run.clone());
+        tracing::info!(run, queue = plan.queue, by, "a run moves dead letters");
+        let runtime = Handle::current();
+        // On a thread of its own: the future of a run stays on one.
+        let _task = self.tasks.spawn_blocking(move || {
+            let summary = runtime.block_on(redrive::run(setup));
+            match &summary {
+                Ok(summary) => tracing::info!(
+                    run,
+                    moved = summary.counts.moved,
+                    refused = summary.counts.refused,
+                    "failed-again" = summary.counts.failed_again,
+                    outcome = summary.ended.outcome.name(),
+                    "a run of dead letters has ended"
+                ),
+                Err(error) => {
+                    tracing::error!(run, "a run of dead letters failed: {}", chain(error));
+                }
+            }
+            desk.ended(&run, summary.err().map(|error| chain(&error)));
+        });
+        Ok(plan.run)
+    }
+
+    fn ended(&self, run: &str, failed: Option<String>) {
+        lock(&self.running).remove(run);
+        self.summaries.set_failed(run, failed);
+    }
+}
