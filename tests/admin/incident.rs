@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::page::{Person, button};
+use super::page::{Person, button, button_with};
 
 #[tokio::test]
 async fn the_demo_with_a_page_is_an_incident_that_ends_on_the_page() {
@@ -47,6 +47,43 @@ async fn the_demo_with_a_page_is_an_incident_that_ends_on_the_page() {
         );
         let (_, waiting) = ana.see("/waiting?queue=orders&code=HTTP+503").await;
         waiting.contains("<strong>0</strong> messages wait")
+    })
+    .await;
+    // What died meanwhile goes home, and only that.
+    let at = "/dead-letters?queue=orders";
+    let survey = button_with(&ana.see(at).await.1, "survey");
+    ana.act(&survey).await;
+    eventually("the letters are surveyed", async || {
+        ana.see(at).await.1.contains("letters were seen")
+    })
+    .await;
+    let (_, letters) = ana.see(at).await;
+    let value = |name: &str| {
+        let start = format!("name=\"{name}\" value=\"");
+        let rest = letters.split(&start).nth(1).unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
+    let groups = letters.split("name=\"group\" value=\"").skip(1);
+    let groups = groups.filter(|row| row.split("</tr>").next().unwrap().contains("HTTP 503"));
+    let groups = groups.map(|row| format!("&group={}", row.split('"').next().unwrap()));
+    let preview = format!(
+        "/dead-letters/redrive?queue=orders&host={}&survey={}&grouped-by=cause&only=retry&ramp=5,all&watch-for=1s&keep-copies=yes{}",
+        value("host"),
+        value("survey"),
+        groups.collect::<String>()
+    );
+    let (_, preview) = ana.see(&preview).await;
+    let (status, begun) = ana.act(&button(&preview)).await;
+    assert!(
+        begun["summary"]
+            .as_str()
+            .unwrap_or_default()
+            .contains("has begun"),
+        "{status} {begun} {preview}"
+    );
+    eventually("the letters are home", async || {
+        let (_, runs) = ana.see("/redrives").await;
+        runs.contains(">done</strong>") && runs.contains("<dt>failed again</dt><dd>0</dd>")
     })
     .await;
     let (_, overview) = ana.see("/").await;

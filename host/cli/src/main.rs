@@ -23,6 +23,7 @@ mod run;
 mod signals;
 mod terminal;
 mod time;
+mod tools;
 mod waiting;
 mod wake;
 mod why;

@@ -1,7 +1,6 @@
 //! `backstop run`: consumes queues and applies the policies' decisions.
 
 mod reload;
-mod tools;
 
 use std::io::{self, stdout};
 use std::path::PathBuf;
@@ -29,8 +28,8 @@ use crate::orphans::Guard;
 use crate::process::close_memory;
 use crate::signals::{STOPPING_CONSUMER, stop_on_signal, stop_or_hang_up};
 use crate::terminal::{joined, output};
+use crate::tools::OwnTools;
 use crate::{log, messages};
-use tools::OwnTools;
 
 /// How long to wait until the final counts are printed.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -166,7 +165,7 @@ async fn start(
     let tools = OwnTools::of(config.decisions.as_ref());
     let service = Service::prepare(config, &connections).await?;
     service.lend(Arc::new(tools));
-    service.keep_runs(Arc::new(OwnRuns));
+    service.keep_runs(Arc::new(OwnRuns::default()));
     Ok((service, connections))
 }
 

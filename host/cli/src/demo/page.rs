@@ -14,15 +14,20 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{POLICY, SLOW, save};
+use crate::dlq::OwnRuns;
 use crate::error::{Context, Result};
 use crate::terminal::println;
 use crate::terminal::style::{BOLD, CYAN, RED, YELLOW};
+use crate::tools::OwnTools;
 
 /// Where the page is, unless another address is given.
 pub(super) const ADDRESS: &str = "127.0.0.1:9465";
 
 /// The mistake of the version that follows: an hour in place of two seconds.
 const WRONG: &str = "(i32.const 3600000)";
+
+/// After so many attempts, an order is dead: within the outage.
+const ATTEMPTS: u32 = 4;
 
 /// How often orders come, and how many at a time.
 const PACE: Duration = Duration::from_millis(250);
@@ -62,6 +67,8 @@ pub(super) async fn run(address: SocketAddr, stop: CancellationToken) -> Result<
         .policy(file.display().to_string())
         .cache(folder.path().join("cache"))
         .dead_letter_queue("local:orders-dead-letters")
+        .max_attempts(ATTEMPTS)
+        .decisions(folder.path().join("decisions.jsonl"))
         .idle_poll(Duration::from_secs(1))
         .admin(address.to_string())
         .handler(move |message| {
@@ -71,7 +78,13 @@ pub(super) async fn run(address: SocketAddr, stop: CancellationToken) -> Result<
                 charging.charge(message.body.trim().parse().unwrap_or_default())
             }
         });
-    let service = Service::prepare(host.into_config()?, &connections).await?;
+    let config = host.into_config()?;
+    let tools = OwnTools::of(config.decisions.as_ref());
+    let service = Service::prepare(config, &connections).await?;
+    service.lend(Arc::new(tools));
+    service.keep_runs(Arc::new(OwnRuns::in_folder(
+        &folder.path().join("redrives"),
+    )));
     println!("{BOLD}An incident to look at: http://{address}/{BOLD:#}  (Ctrl-C ends it)\n");
     let told = tokio::spawn(story(file, provider, stop.clone()));
     let sending = tokio::spawn(send(orders, stop.clone()));
@@ -110,7 +123,7 @@ async fn story(file: PathBuf, provider: Arc<Provider>, stop: CancellationToken) 
         return Ok(());
     }
     println!(
-        "{RED}The payment provider is down.{RED:#} Nine of ten orders fail with HTTP 503 and wait: look at {CYAN}Waiting{CYAN:#}."
+        "{RED}The payment provider is down.{RED:#} Nine of ten orders fail with HTTP 503, wait, and die after 4 attempts: look at {CYAN}Waiting{CYAN:#}."
     );
     provider.is_down.store(true, Relaxed);
     if !after(30).await {
@@ -124,13 +137,16 @@ async fn story(file: PathBuf, provider: Arc<Provider>, stop: CancellationToken) 
         return Ok(());
     }
     println!(
-        "The provider is back, but what failed meanwhile waits for hours. Sign in with any name, then"
+        "The provider is back, but what failed meanwhile waits for hours or is dead. Sign in with any name, then"
     );
     println!("  1. {CYAN}Policies{CYAN:#}: roll back to the version before.");
     println!(
         "  2. {CYAN}Waiting{CYAN:#}: choose the queue and the code HTTP 503, and preview a wake."
     );
-    println!("  3. {CYAN}Overview{CYAN:#}: the charts show both, and nothing was lost.");
+    println!(
+        "  3. {CYAN}Dead letters{CYAN:#}: survey the queue, choose what died of HTTP 503, and move it back."
+    );
+    println!("  4. {CYAN}Overview{CYAN:#}: the charts show it all, and nothing was lost.");
     provider.is_down.store(false, Relaxed);
     Ok(())
 }

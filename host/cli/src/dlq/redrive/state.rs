@@ -64,9 +64,27 @@ impl StateArgs {
     }
 }
 
-/// Where a host keeps the runs that operators start on its page: where the commands of its user have theirs.
-#[derive(Debug)]
-pub(crate) struct OwnRuns;
+/// Where a host keeps the runs that operators start on its page.
+#[derive(Debug, Default)]
+pub(crate) struct OwnRuns {
+    /// Without it, where the commands of its user have theirs.
+    place: Option<String>,
+}
+
+impl OwnRuns {
+    /// In this folder.
+    pub(crate) fn in_folder(folder: &Path) -> Self {
+        Self {
+            place: Some(folder.display().to_string()),
+        }
+    }
+
+    fn args(&self) -> StateArgs {
+        StateArgs {
+            state: self.place.clone(),
+        }
+    }
+}
 
 #[async_trait]
 impl RunsPlace for OwnRuns {
@@ -74,16 +92,15 @@ impl RunsPlace for OwnRuns {
         let run = run.map(str::to_owned);
         let runtime = Handle::current();
         // On a thread of its own: what reads a bucket stays on one.
-        let found = spawn_blocking(move || {
-            let args = StateArgs::default();
-            runtime.block_on(args.runs(run.as_deref()))
-        });
+        let args = self.args();
+        let found = spawn_blocking(move || runtime.block_on(args.runs(run.as_deref())));
         let found = found.await.map_err(std::io::Error::other)?;
         found.map_err(|error| std::io::Error::other(error.to_string()).into())
     }
 
     fn name(&self) -> String {
-        let named = std::env::var(STATE_VARIABLE).ok();
+        let named = self.place.clone();
+        let named = named.or_else(|| std::env::var(STATE_VARIABLE).ok());
         let own = || {
             user_folder()
                 .ok()

@@ -27,14 +27,14 @@ const SAMPLES: usize = 1;
 
 /// The tools of a host with these records.
 #[derive(Debug)]
-pub(super) struct OwnTools {
+pub(crate) struct OwnTools {
     /// The file into which it writes decision records.
     records: Option<PathBuf>,
 }
 
 impl OwnTools {
     /// Those of a host that writes its records there.
-    pub(super) fn of(records: Option<&Destination>) -> Self {
+    pub(crate) fn of(records: Option<&Destination>) -> Self {
         let file = match records {
             Some(Destination::File { path, .. }) => Some(path.clone()),
             Some(Destination::Stdout) | None => None,
