@@ -14,6 +14,7 @@ mod fleet;
 mod hostile;
 mod incident;
 mod letters;
+mod night;
 mod page;
 mod probes;
 mod schema;
