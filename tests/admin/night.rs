@@ -83,6 +83,7 @@ impl Night {
     }
 
     /// Says what is done by now, and after how long.
+    #[expect(clippy::print_stderr, reason = "a figure to read")]
     fn done(&mut self, what: &str) {
         let took = self.began.elapsed();
         eprintln!("{:>7.1} s  {what}", took.as_secs_f64());
@@ -193,7 +194,9 @@ async fn a_night_of_three_hosts_ends_with_the_commands() {
     let rolled_back = night.runs(&["policy", "rollback", &name]).await;
     assert!(rolled_back.contains("rolled back"), "{rolled_back}");
     night.done("looked, and rolled back at all hosts");
-    night.runs(&["wake", &name, "--all"]).await;
+    night
+        .runs(&["wake", &name, "--all", "--spread", "0s"])
+        .await;
     eventually("what waited is done", async || {
         night.queues.held().await == 0
     })

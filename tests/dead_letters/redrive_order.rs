@@ -159,6 +159,7 @@ impl World {
             queue: Arc::clone(&self.letters) as _,
             connections: Arc::clone(&self.connections),
             folder: runs.create(&plan).now_or_never().unwrap().unwrap(),
+            checked: None,
             filters: Filters::default(),
             interval: None,
             editor: None,

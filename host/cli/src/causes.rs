@@ -83,6 +83,7 @@ fn of_redrive(error: &RedriveError) -> Exit {
         | RedriveError::Locked { .. }
         | RedriveError::LeftBehind { .. }
         | RedriveError::NoCopies
+        | RedriveError::OtherPlan { .. }
         | RedriveError::NoRun { .. } => Exit::Usage,
         RedriveError::Queue(_)
         | RedriveError::Read(_)

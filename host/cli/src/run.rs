@@ -162,7 +162,7 @@ async fn start(
     if let Some(file) = messages {
         messages::fill(&config, &file, &connections, &stop).await?;
     }
-    let tools = OwnTools::of(config.decisions.as_ref());
+    let tools = OwnTools::of(config.decisions.as_ref(), OwnRuns::default());
     let service = Service::prepare(config, &connections).await?;
     service.lend(Arc::new(tools));
     service.keep_runs(Arc::new(OwnRuns::default()));

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop_core::clock;
 use backstop_core::decision::Bounds;
 use backstop_core::settings::Settings;
 use backstop_core::text::{chain, one_line};
@@ -16,11 +18,18 @@ use backstop_workbench::replay::{Candidate, Lines, QueuePolicy, Replay};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
+use crate::dlq::OwnRuns;
 use crate::error::CommandError;
 use crate::{policy, why};
 
 /// The most bytes of records that are read for the page: those of the newest files.
 const RECORDS_BYTES: u64 = 512 << 20;
+
+/// How many bytes of records there are for each byte of a file that gzip has compressed, about.
+const PACKED: u64 = 15;
+
+/// How long records are replayed for the page.
+const REPLAYED_FOR: Duration = Duration::from_secs(60);
 
 /// How many samples of each difference a replay has.
 const SAMPLES: usize = 1;
@@ -30,22 +39,26 @@ const SAMPLES: usize = 1;
 pub(crate) struct OwnTools {
     /// The file into which it writes decision records.
     records: Option<PathBuf>,
+    runs: OwnRuns,
 }
 
 impl OwnTools {
     /// Those of a host that writes its records there.
-    pub(crate) fn of(records: Option<&Destination>) -> Self {
+    pub(crate) fn of(records: Option<&Destination>, runs: OwnRuns) -> Self {
         let file = match records {
             Some(Destination::File { path, .. }) => Some(path.clone()),
             Some(Destination::Stdout) | None => None,
         };
-        Self { records: file }
+        Self {
+            records: file,
+            runs,
+        }
     }
 
-    /// The files of the records, the newest last, and what was left out of them.
+    /// The files of the records, the newest last, and what was left out of them. Those beyond the budget are left out, and all older ones.
     fn files(&self) -> Option<(Vec<PathBuf>, Option<String>)> {
         let file = self.records.as_ref()?;
-        let mut bytes = 0;
+        let mut budget = RECORDS_BYTES;
         let (mut files, mut left) = (Vec::new(), 0);
         let all = files_of(file);
         let there = all.into_iter().rev().filter_map(|path| {
@@ -53,16 +66,26 @@ impl OwnTools {
             metadata.is_file().then_some((path, metadata.len()))
         });
         for (path, length) in there {
-            bytes += length;
-            if bytes > RECORDS_BYTES && !files.is_empty() {
-                left += 1;
+            let is_packed = path.extension().is_some_and(|it| it == "gz");
+            let length = if is_packed {
+                length.saturating_mul(PACKED)
             } else {
-                files.push(path);
+                length
+            };
+            match budget.checked_sub(length).filter(|_| left == 0) {
+                Some(rest) => {
+                    budget = rest;
+                    files.push(path);
+                }
+                None => left += 1,
             }
         }
         files.reverse();
         let left_out = (left > 0).then(|| {
-            format!("{left} older files of records were left out: the command reads them all")
+            format!(
+                "{left} files of records were left out, because the page reads about {} MiB of the newest: the command reads them all, and `decisions.rotate-size` keeps files small",
+                RECORDS_BYTES >> 20
+            )
         });
         Some((files, left_out))
     }
@@ -89,25 +112,30 @@ impl Tools for OwnTools {
         };
         let queue = queue.to_owned();
         let replayed = on_a_thread(move || replay(files, &queue, policy, bounds)).await?;
+        let left_out = [left_out, replayed.left_out];
+        let left_out: Vec<_> = left_out.into_iter().flatten().collect();
         Ok(Some(Replayed {
-            left_out,
+            left_out: (!left_out.is_empty()).then(|| left_out.join("; ")),
             ..replayed
         }))
     }
 
-    async fn story(&self, id: &str) -> Result<Option<Value>, String> {
-        let Some((files, left_out)) = self.files() else {
-            return Ok(None);
-        };
+    async fn story(&self, id: &str) -> Result<(bool, Value), String> {
+        let has_records = self.records.is_some();
+        let (files, left_out) = self.files().unwrap_or_default();
+        let place = self.runs.folder();
+        let no_runs = place.is_none().then(|| {
+            "runs that are kept in a bucket are not read for the page: the command reads them with --runs".to_owned()
+        });
         let id = id.to_owned();
         on_a_thread(move || {
-            let mut story = why::story(&id, files).map_err(|error| text(&error))?;
-            if let (Some(left_out), Some(gaps)) = (left_out, story.get_mut("gaps")) {
-                gaps.as_array_mut()
-                    .into_iter()
-                    .for_each(|gaps| gaps.push(left_out.clone().into()));
+            let story = why::story(&id, files, place.as_deref());
+            let mut story = story.map_err(|error| text(&error))?;
+            let more = left_out.into_iter().chain(no_runs);
+            if let Some(gaps) = story.get_mut("gaps").and_then(Value::as_array_mut) {
+                gaps.extend(more.map(Value::from));
             }
-            Ok(Some(story))
+            Ok((has_records, story))
         })
         .await
     }
@@ -157,8 +185,16 @@ fn replay(
         queue: Some(queue),
         samples: SAMPLES,
     };
-    let report = replay.run(&mut Lines::of(files), default_threads(), |_| {});
-    let report = report.map_err(|error| chain(&error))?;
+    // The other processors are for the queue.
+    let threads = (default_threads() / 2).max(1);
+    let began = clock::instant();
+    let is_in_time = |_| began.elapsed() < REPLAYED_FOR;
+    let replayed = replay.run_while(&mut Lines::of(files), threads, is_in_time);
+    let (report, is_whole) = replayed.map_err(|error| chain(&error))?;
+    let left_out = (!is_whole).then(|| {
+        let seconds = REPLAYED_FOR.as_secs();
+        format!("after {seconds} s, the other records were left out")
+    });
     let about = format!("{} failures of {}", report.records, one_line(queue));
     let chart = DelaysChart {
         about: &about,
@@ -170,7 +206,7 @@ fn replay(
     Ok(Replayed {
         chart: svg(&chart).map_err(|error| chain(&error))?,
         report: serde_json::to_value(&report).map_err(|error| error.to_string())?,
-        left_out: None,
+        left_out,
     })
 }
 

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use backstop_core::clock;
 use backstop_core::settings::parse_pair;
 use backstop_core::text::one_line;
+use backstop_dead_letters::redrive::Runs;
 use backstop_files::regular_file::described;
 use backstop_host::admin::{Host, HostMessages};
 use backstop_host::config::Config;
@@ -138,13 +139,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The life of a message as these files of records and the runs of this user tell it, without the decisions in full. Blocks.
-pub(crate) fn story(id: &str, records: Vec<PathBuf>) -> Result<Value> {
+/// The life of a message as these files of records and the runs in this folder tell it, without the decisions in full. Blocks.
+pub(crate) fn story(id: &str, records: Vec<PathBuf>, runs: Option<&Path>) -> Result<Value> {
     let sources = Sources {
         records,
         stdin: None,
         archives: Vec::new(),
-        runs: Handle::current().block_on(runs::of(None))?,
+        runs: runs.map(Runs::at),
         is_quiet: true,
     };
     let mut story = sources.read(id, None)?.json(id);

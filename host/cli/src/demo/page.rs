@@ -79,12 +79,11 @@ pub(super) async fn run(address: SocketAddr, stop: CancellationToken) -> Result<
             }
         });
     let config = host.into_config()?;
-    let tools = OwnTools::of(config.decisions.as_ref());
+    let runs = OwnRuns::in_folder(&folder.path().join("redrives"));
+    let tools = OwnTools::of(config.decisions.as_ref(), runs.clone());
     let service = Service::prepare(config, &connections).await?;
     service.lend(Arc::new(tools));
-    service.keep_runs(Arc::new(OwnRuns::in_folder(
-        &folder.path().join("redrives"),
-    )));
+    service.keep_runs(Arc::new(runs));
     println!("{BOLD}An incident to look at: http://{address}/{BOLD:#}  (Ctrl-C ends it)\n");
     let told = tokio::spawn(story(file, provider, stop.clone()));
     let sending = tokio::spawn(send(orders, stop.clone()));

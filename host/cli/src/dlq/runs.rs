@@ -98,6 +98,7 @@ async fn check(folder: &RunFolder) -> Result<()> {
         queue: connections.by_url(&plan.queue).await,
         connections,
         folder: folder.clone(),
+        checked: None,
         filters: super::redrive::filters(&plan)?,
         interval: None,
         editor: None,

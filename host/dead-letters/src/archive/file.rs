@@ -47,6 +47,8 @@ pub enum ArchiveError {
 pub struct ArchiveFile {
     file: File,
     path: PathBuf,
+    /// A write has failed: half a line may be at the end, and nothing is written behind it.
+    is_torn: bool,
 }
 
 impl ArchiveFile {
@@ -73,6 +75,7 @@ impl ArchiveFile {
         let mut archive = Self {
             file,
             path: path.to_owned(),
+            is_torn: false,
         };
         let is_letter = |line: &[u8]| ArchivedLetter::parse_bytes(line).is_ok();
         json_lines::end(&mut archive.file, LINE_BYTES, is_letter).map_err(failed)?;
@@ -93,8 +96,15 @@ impl ArchiveFile {
     }
 
     fn write(&mut self, lines: &[String]) -> io::Result<()> {
+        if self.is_torn {
+            let why = "an earlier write has failed, and may have left half a line";
+            return Err(io::Error::other(why));
+        }
+        self.is_torn = true;
         self.file.write_all(lines.concat().as_bytes())?;
-        self.file.sync_data()
+        self.file.sync_data()?;
+        self.is_torn = false;
+        Ok(())
     }
 }
 

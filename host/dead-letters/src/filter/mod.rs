@@ -87,6 +87,16 @@ impl Filters {
         *self == Self::default()
     }
 
+    /// The ids of the letters in their dead-letter queue, if nothing else chooses.
+    pub(crate) fn only_letters(&self) -> Option<&HashSet<String>> {
+        let letters = self.letters.as_ref()?;
+        let alone = Self {
+            letters: self.letters.clone(),
+            ..Self::default()
+        };
+        (*self == alone).then_some(letters)
+    }
+
     /// Whether no letter fits, since there are no ids among those that are meant.
     pub fn chooses_nothing(&self) -> bool {
         let mut sets = [&self.ids, &self.letters].into_iter().flatten();

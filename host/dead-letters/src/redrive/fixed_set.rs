@@ -1,5 +1,6 @@
 //! The set of a run: which letters it may move, fixed once.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ pub(super) async fn fix_set(
 ) -> Result<Option<Set>, RedriveError> {
     if description.fifo {
         return Ok(Some(Set::before(plan, &setup.filters)));
+    }
+    if let Some(members) = setup.filters.only_letters() {
+        return given(setup, journal, ledger, members).await.map(Some);
     }
     if let Some((members, others)) = setup.folder.letters()? {
         return Ok(Some(Set::Letters { members, others }));
@@ -69,6 +73,27 @@ pub(super) async fn fix_set(
         members: found.members,
         others: found.others,
     }))
+}
+
+/// The set of a run that was given the ids of its letters: nothing has to be read for it.
+async fn given(
+    setup: &Setup,
+    journal: &Journal,
+    ledger: &mut Ledger,
+    members: &HashSet<String>,
+) -> Result<Set, RedriveError> {
+    if ledger.members.is_none() {
+        let count = u64::try_from(members.len()).unwrap_or(u64::MAX);
+        let surveyed = Entry::Surveyed {
+            at: setup.queue.now(),
+            members: Some(count),
+            others: 0,
+            is_complete: true,
+        };
+        journal.add(std::slice::from_ref(&surveyed)).await?;
+        ledger.add(&surveyed);
+    }
+    Ok(Set::Given(members.clone()))
 }
 
 /// How the queue is read.

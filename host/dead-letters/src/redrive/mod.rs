@@ -155,6 +155,12 @@ pub enum RedriveError {
         /// The place of all runs.
         place: String,
     },
+    /// Somebody has changed the plan.
+    #[error("the plan of the run {run} has changed since it was looked at: look again")]
+    OtherPlan {
+        /// Its id.
+        run: String,
+    },
     /// Another process works on the run.
     #[error("another process works on this run now ({})", folder.display())]
     Active {

@@ -31,14 +31,28 @@ pub async fn run(setup: Setup) -> Result<Summary, RedriveError> {
     };
     let lock = wanted.take(&setup.stop).await?;
     // Another machine may have worked on it until now.
-    if let Err(error) = setup.folder.refresh().await {
-        lock.release(false).await;
-        return Err(error);
-    }
+    let refreshed = setup.folder.refresh().await;
+    let plan = refreshed.and_then(|()| same_plan(&setup));
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(error) => {
+            lock.release(false).await;
+            return Err(error);
+        }
+    };
     let summary = locked(setup, plan, &lock).await;
     let left = folder.ledger().map(|ledger| ledger.letters_left());
     lock.release(!matches!(left, Ok(0))).await;
     summary
+}
+
+/// The plan of the run, if it is the one that was checked.
+fn same_plan(setup: &Setup) -> Result<Plan, RedriveError> {
+    let plan = setup.folder.plan()?;
+    match &setup.checked {
+        Some(checked) if **checked != plan => Err(RedriveError::OtherPlan { run: plan.run }),
+        Some(_) | None => Ok(plan),
+    }
 }
 
 /// A run that has the lock of its queue.

@@ -13,6 +13,7 @@ use super::RedriveError;
 use super::activity::Activity;
 use super::journal::{Ended, Entry, Journal, Outcome};
 use super::ledger::{Counts, Ledger};
+use super::plan::Plan;
 use super::run_folder::RunFolder;
 use crate::filter::Filters;
 use crate::letter::Letter;
@@ -46,6 +47,8 @@ pub struct Setup {
     pub connections: Arc<Connections>,
     /// The run's folder.
     pub folder: RunFolder,
+    /// The plan that was checked, if somebody has: a run that has another one by now is refused.
+    pub checked: Option<Box<Plan>>,
     /// Which letters are chosen.
     pub filters: Filters,
     /// The time of one letter, if the rate is limited.

@@ -25,6 +25,8 @@ pub struct Runs {
     objects: Option<Arc<dyn Objects>>,
     /// Those that are there, and why they can't be read if they can't.
     listed: BTreeMap<String, Option<String>>,
+    /// How many more are there, if only the newest are listed.
+    unlisted: usize,
 }
 
 impl Runs {
@@ -34,6 +36,7 @@ impl Runs {
             folder: folder.into(),
             objects: None,
             listed: BTreeMap::new(),
+            unlisted: 0,
         }
     }
 
@@ -43,13 +46,35 @@ impl Runs {
         objects: Arc<dyn Objects>,
         run: Option<&str>,
     ) -> Result<Self, RedriveError> {
-        let mut runs = Self {
-            objects: Some(Arc::clone(&objects)),
-            ..Self::at(folder)
-        };
         let ids = match run {
             Some(run) => vec![run.to_owned()],
             None => objects.folders().await?,
+        };
+        Self::copied(folder, objects, ids).await
+    }
+
+    /// The newest runs in such a place.
+    pub async fn newest_shared(
+        folder: impl Into<PathBuf>,
+        objects: Arc<dyn Objects>,
+        most: usize,
+    ) -> Result<Self, RedriveError> {
+        let mut ids = objects.folders().await?;
+        ids.retain(|id| is_id(id));
+        ids.sort_by(|one, other| other.cmp(one));
+        let unlisted = ids.split_off(most.min(ids.len())).len();
+        let runs = Self::copied(folder, objects, ids).await?;
+        Ok(Self { unlisted, ..runs })
+    }
+
+    async fn copied(
+        folder: impl Into<PathBuf>,
+        objects: Arc<dyn Objects>,
+        ids: Vec<String>,
+    ) -> Result<Self, RedriveError> {
+        let mut runs = Self {
+            objects: Some(Arc::clone(&objects)),
+            ..Self::at(folder)
         };
         let copies = stream::iter(ids.into_iter().filter(|id| is_id(id)))
             .map(async |id| {
@@ -81,6 +106,11 @@ impl Runs {
             folder.copy().await?;
         }
         Ok(true)
+    }
+
+    /// How many more are there than are listed.
+    pub fn unlisted(&self) -> usize {
+        self.unlisted
     }
 
     /// Whether they are kept where several operators share them.

@@ -114,9 +114,10 @@ pub async fn check(setup: Setup) -> Result<Counts, RedriveError> {
     let ledger = setup.folder.ledger()?;
     let journal = setup.folder.open_journal()?;
     let description = setup.queue.describe().await?;
-    let set = match setup.folder.letters()? {
-        Some((members, others)) => Set::Letters { members, others },
-        None => Set::before(&plan, &setup.filters),
+    let set = match (setup.folder.letters()?, setup.filters.only_letters()) {
+        (Some((members, others)), _) => Set::Letters { members, others },
+        (None, Some(members)) if !description.fifo => Set::Given(members.clone()),
+        (None, _) => Set::before(&plan, &setup.filters),
     };
     let work = Work::new(setup, plan, description, set, journal, ledger);
     check_queues(&work).await?;

@@ -33,6 +33,8 @@ pub(super) enum Set {
         members: HashSet<String>,
         others: HashSet<String>,
     },
+    /// The letters with these ids, whatever else is there.
+    Given(HashSet<String>),
     /// The letters that were in a FIFO queue at this time. Only the first ones of each group can be seen before these are deleted.
     Before {
         at: Timestamp,
@@ -198,7 +200,7 @@ impl Work {
     /// How many letters of the set are neither moved nor refused; `None` if nobody knows.
     pub(super) fn left(&self) -> Option<u64> {
         match &self.set {
-            Set::Letters { members, .. } => {
+            Set::Letters { members, .. } | Set::Given(members) => {
                 let members = u64::try_from(members.len()).unwrap_or(u64::MAX);
                 Some(members.saturating_sub(self.known().ledger.settled()))
             }
@@ -228,6 +230,11 @@ impl Work {
         }
         let (is_member, was_there) = match &self.set {
             Set::Letters { members, others } => (members.contains(id), others.contains(id)),
+            // The others that were there are those that are as old as the run, as far as SQS says.
+            Set::Given(members) => (
+                members.contains(id),
+                letter.message.sent <= self.plan.started.plus(EXACT_TO),
+            ),
             Set::Before { at, filters } => {
                 let was_there = letter.message.sent <= *at;
                 (was_there && filters.matches(letter), was_there)
@@ -270,6 +277,7 @@ impl Work {
         let id = &letter.message.id;
         let is_listed = match &self.set {
             Set::Letters { members, others } => members.contains(id) || others.contains(id),
+            Set::Given(members) => members.contains(id),
             Set::Before { .. } => false,
         };
         let sent = letter.message.sent.0.saturating_add(CLOCK_DIFFERENCE);

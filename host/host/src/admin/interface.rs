@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +27,7 @@ pub struct Interface {
     desk: OnceLock<Arc<Desk>>,
     tools: OnceLock<Arc<dyn Tools>>,
     what_ifs: Arc<WhatIfs>,
-    stories: Semaphore,
+    stories: Arc<Semaphore>,
     actions: Arc<Semaphore>,
     /// Tells it from the interfaces of all other hosts.
     pub(super) id: String,
@@ -132,7 +132,7 @@ impl Default for Interface {
             desk: OnceLock::new(),
             tools: OnceLock::new(),
             what_ifs: Arc::default(),
-            stories: Semaphore::new(1),
+            stories: Arc::new(Semaphore::new(1)),
             actions: Arc::new(Semaphore::new(ACTIONS)),
             id: format!("{:016x}", rand::random::<u64>()),
             audit: Audit::default(),
@@ -184,8 +184,8 @@ impl Interface {
     }
 
     /// The turn to read the life of a message, to be kept until it is read.
-    pub(super) async fn story_turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.stories.acquire().await.ok()
+    pub(super) async fn story_turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.stories).acquire_owned().await.ok()
     }
 
     /// What the queues did.

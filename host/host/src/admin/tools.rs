@@ -54,6 +54,6 @@ pub trait Tools: std::fmt::Debug + Send + Sync {
         bounds: Bounds,
     ) -> Result<Option<Replayed>, String>;
 
-    /// The life of a message as the files of this host tell it: the answer of `backstop why --json` without the decisions. `None` if the host writes no records to files.
-    async fn story(&self, id: &str) -> Result<Option<Value>, String>;
+    /// The life of a message as the files of this host tell it, the answer of `backstop why --json` without the decisions; and whether the host writes records to files.
+    async fn story(&self, id: &str) -> Result<(bool, Value), String>;
 }

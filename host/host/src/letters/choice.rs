@@ -88,7 +88,8 @@ pub(super) fn choose(
     }
     let by = request.grouped_by;
     let chosen: BTreeSet<_> = request.groups.iter().cloned().collect();
-    if let Some(unknown) = chosen.iter().find(|group| !survey.has(by, group)) {
+    let names = survey.names(by);
+    if let Some(unknown) = chosen.iter().find(|it| !names.contains(it.as_str())) {
         return Err(DeskError::Refused(format!(
             "the survey has no group `{}` by {}",
             one_line(unknown),
@@ -109,6 +110,13 @@ pub(super) fn choose(
             "the policy would retry none of these letters".to_owned()
         };
         return Err(DeskError::Refused(why));
+    }
+    // Each run looks for letters that came back in all of these queues, and so takes those of the others.
+    if ids.len() > 1 {
+        return Err(DeskError::Refused(format!(
+            "these letters are in {} dead-letter queues, and a run moves those of one: group by dead-letter queue, and choose one",
+            ids.len()
+        )));
     }
     Ok((ids, elsewhere))
 }
@@ -160,6 +168,7 @@ mod tests {
     fn row(id: &str, reason: Option<&str>, verdict: Verdict, is_foreign: bool) -> Row {
         Row {
             queue: usize::from(id.starts_with('b')),
+            queue_name: Arc::from(if id.starts_with('b') { "b" } else { "a" }),
             id: id.into(),
             original: id.into(),
             died: Timestamp(1),
@@ -189,6 +198,7 @@ mod tests {
             rows: vec![
                 row("a1", Some("busy"), Verdict::Retry, false),
                 row("b1", Some("busy"), Verdict::DeadLetter, false),
+                row("b2", Some("slow"), Verdict::Retry, false),
                 row("a2", Some("busy"), Verdict::Retry, true),
                 row("a3", Some("wrong"), Verdict::DeadLetter, false),
                 row("a4", None, Verdict::NotClassified, true),
@@ -206,8 +216,8 @@ mod tests {
     }
 
     fn group(reason: Option<&str>) -> String {
-        let row = row("x", reason, Verdict::Retry, false);
-        Grouping::Cause.group_of(&row)
+        let rows = [row("x", reason, Verdict::Retry, false)];
+        Grouping::Cause.groups_of(&rows)[0].to_string()
     }
 
     fn chosen(more: &serde_json::Value) -> Result<String, String> {
@@ -217,8 +227,16 @@ mod tests {
 
     #[test]
     fn the_letters_of_the_chosen_groups_are_chosen_and_nothing_chooses_nothing() {
-        let busy = json!({ "groups": [group(Some("busy"))] });
-        assert_eq!(chosen(&busy).unwrap(), r#"[(0, ["a1"]), (1, ["b1"])] 1"#);
+        let wrong = json!({ "groups": [group(Some("wrong")), group(Some("unknown"))] });
+        assert_eq!(chosen(&wrong).unwrap(), r#"[(0, ["a3", "a5"])] 0"#);
+        let slow = json!({ "groups": [group(Some("slow"))] });
+        assert_eq!(chosen(&slow).unwrap(), r#"[(1, ["b2"])] 0"#);
+        let both = json!({ "groups": [group(Some("busy"))] });
+        assert!(
+            chosen(&both)
+                .unwrap_err()
+                .contains("in 2 dead-letter queues")
+        );
         let retried =
             json!({ "groups": [group(Some("busy")), group(Some("wrong"))], "only": "retry" });
         assert_eq!(chosen(&retried).unwrap(), r#"[(0, ["a1"])] 1"#);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_core::decision::Bounds;
+use backstop_core::failure::Timestamp;
 use backstop_core::lock::lock;
 use backstop_dead_letters::redrive::{RedriveError, Runs};
 use tokio::time::timeout;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::DeskError;
-use super::state::{Running, Summaries, Surveyed, Surveying};
+use super::state::{Listed, Running, Summaries, Surveyed, Surveying};
 use crate::policy::LivePolicy;
 use crate::queue::{Connections, Queue};
 
@@ -25,6 +26,9 @@ const ENDS: Duration = Duration::from_secs(20);
 pub trait RunsPlace: std::fmt::Debug + Send + Sync {
     /// The runs there: one, or all.
     async fn runs(&self, run: Option<&str>) -> Result<Runs, RedriveError>;
+
+    /// The newest runs there. In a folder, all are listed.
+    async fn newest(&self, most: usize) -> Result<Runs, RedriveError>;
 
     /// What to call the place.
     fn name(&self) -> String;
@@ -53,9 +57,30 @@ pub struct Desk {
     pub(super) surveys: Mutex<HashMap<String, Surveyed>>,
     /// The runs that this host carries out.
     pub(super) running: Mutex<HashMap<String, Running>>,
+    /// What has letters of a dead-letter queue, by its URL: one thing at a time.
+    busy: Arc<Mutex<HashMap<String, String>>>,
+    /// When a run of this host has moved letters of a dead-letter queue, by its URL.
+    pub(super) moved: Mutex<HashMap<String, Timestamp>>,
     pub(super) summaries: Summaries,
+    pub(super) listed: tokio::sync::Mutex<Option<Listed>>,
     pub(super) tasks: TaskTracker,
     pub(super) stop: CancellationToken,
+}
+
+/// Keeps others from the letters of these dead-letter queues until it is dropped.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    busy: Arc<Mutex<HashMap<String, String>>>,
+    urls: Vec<String>,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let mut busy = lock(&self.busy);
+        for url in &self.urls {
+            busy.remove(url);
+        }
+    }
 }
 
 impl Desk {
@@ -67,6 +92,9 @@ impl Desk {
             place: OnceLock::new(),
             surveys: Mutex::default(),
             running: Mutex::default(),
+            busy: Arc::default(),
+            moved: Mutex::default(),
+            listed: tokio::sync::Mutex::default(),
             summaries: Summaries::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -95,6 +123,33 @@ impl Desk {
         let found = queues.find(|queue| queue.name == name);
         found
             .ok_or_else(|| DeskError::Refused(format!("this host does not serve a queue `{name}`")))
+    }
+
+    /// Takes these dead-letter queues for something, unless something else has one of them.
+    pub(super) fn reserve(&self, urls: Vec<String>, what: &str) -> Result<Reserved, DeskError> {
+        let mut busy = lock(&self.busy);
+        if let Some(other) = urls.iter().find_map(|url| busy.get(url)) {
+            return Err(DeskError::Conflict(format!(
+                "{other} has these letters: wait for its end, or stop it"
+            )));
+        }
+        for url in &urls {
+            busy.insert(url.clone(), what.to_owned());
+        }
+        Ok(Reserved {
+            busy: Arc::clone(&self.busy),
+            urls,
+        })
+    }
+
+    /// Whether a run of this host has moved letters of a queue since then.
+    pub(crate) fn has_moved_since(&self, queue: &DeskQueue, then: Timestamp) -> bool {
+        let moved = lock(&self.moved);
+        let mut times = queue
+            .dead_letters
+            .iter()
+            .filter_map(|it| moved.get(it.url()));
+        times.any(|time| *time > then)
     }
 
     /// The bounds of a queue.

@@ -36,11 +36,13 @@ pub enum Grouping {
     Value,
     /// What the policy would do with it.
     Answer,
+    /// The dead-letter queue in which it is.
+    Queue,
 }
 
 impl Grouping {
     /// All of them, with what the page calls them.
-    pub const ALL: [(Self, &'static str, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str, &'static str); 8] = [
         (Self::Cause, "cause", "cause"),
         (Self::Policy, "policy", "version that decided"),
         (Self::Fingerprint, "fingerprint", "text of the error"),
@@ -48,6 +50,7 @@ impl Grouping {
         (Self::Source, "source", "where it was before"),
         (Self::Value, "value", "value in the body"),
         (Self::Answer, "answer", "what the policy would do"),
+        (Self::Queue, "queue", "dead-letter queue"),
     ];
 
     /// Its name in JSON and in addresses.
@@ -67,12 +70,23 @@ impl Grouping {
             Self::Source => vec![row.source.clone()],
             Self::Value => vec![row.value.clone()],
             Self::Answer => vec![verdict(), Some(Arc::clone(&row.answer))],
+            Self::Queue => vec![Some(Arc::clone(&row.queue_name))],
         }
     }
 
-    /// The name of the group to which a letter belongs: the same for equal letters, and another for others.
-    pub(super) fn group_of(self, row: &Row) -> String {
-        id(self, &self.key(row))
+    /// The name of the group to which each letter belongs: the same for equal letters, and another for others.
+    pub(super) fn groups_of(self, rows: &[Row]) -> Vec<Arc<str>> {
+        let mut known = HashMap::<Key, Arc<str>>::new();
+        let of = rows.iter().map(|row| {
+            let key = self.key(row);
+            if let Some(known) = known.get(&key) {
+                return Arc::clone(known);
+            }
+            let name: Arc<str> = id(self, &key).into();
+            known.insert(key, Arc::clone(&name));
+            name
+        });
+        of.collect()
     }
 }
 

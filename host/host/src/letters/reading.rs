@@ -67,6 +67,8 @@ impl Desk {
                 queue.name
             )));
         }
+        let urls = queue.dead_letters.iter().map(|dead| dead.url().to_owned());
+        let reserved = self.reserve(urls.collect(), &format!("a survey by {by}"))?;
         for dead in &queue.dead_letters {
             self.not_redriven(dead).await?;
         }
@@ -74,11 +76,6 @@ impl Desk {
         {
             let mut surveys = lock(&self.surveys);
             let surveyed = surveys.entry(queue.name.clone()).or_default();
-            if let Some((by, ..)) = &surveyed.reading {
-                return Err(DeskError::Conflict(format!(
-                    "a survey of this queue is under way, by {by}"
-                )));
-            }
             surveyed.reading = Some((by.to_owned(), clock::now(), Arc::clone(&read)));
         }
         let attempts = Attempts::keep_if(request.keep_attempts);
@@ -99,8 +96,12 @@ impl Desk {
         let (desk, by, name) = (Arc::clone(self), by.to_owned(), queue.name.clone());
         let dead = queue.dead_letters.clone();
         let _task = self.tasks.spawn(async move {
-            let made = reading.all(&dead, &desk.stop, by).await;
+            let stop = desk.stop.clone();
+            // A task of its own: if it breaks off, that is an answer, too.
+            let made = tokio::spawn(async move { reading.all(&dead, &stop, by).await }).await;
+            let made = made.unwrap_or_else(|error| Err(error.to_string()));
             desk.keep(&name, made);
+            drop(reserved);
         });
         Ok(())
     }
@@ -194,14 +195,14 @@ impl Reading {
     ) -> Result<Seen, String> {
         let opened = Reader::open(Arc::clone(queue), ReadOptions::default()).await;
         let mut reader = opened.map_err(|error| chain(&error))?;
-        let read = self.letters(number, &mut reader, stop).await;
+        let read = self.letters((number, queue.url()), &mut reader, stop).await;
         let seen = reader.release().await;
         read.map(|()| seen)
     }
 
     async fn letters(
         &mut self,
-        number: usize,
+        place: (usize, &str),
         reader: &mut Reader,
         stop: &CancellationToken,
     ) -> Result<(), String> {
@@ -219,16 +220,16 @@ impl Reading {
                 letters.map(|letter| classifier.classify(letter)).collect()
             });
             for classified in classified.await.map_err(|error| error.to_string())? {
-                self.add(number, &classified);
+                self.add(place, &classified);
             }
         }
     }
 
-    fn add(&mut self, number: usize, classified: &Classified) {
+    fn add(&mut self, (number, url): (usize, &str), classified: &Classified) {
         for what in &classified.unknown {
             *self.unknown.entry(what).or_default() += 1;
         }
-        let place = (number, self.home.as_str());
+        let place = (number, url, self.home.as_str());
         let pointer = self.pointer.as_deref();
         let (letter, would) = (&classified.letter, classified.would());
         self.rows

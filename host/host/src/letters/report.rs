@@ -34,6 +34,9 @@ pub struct RunReport {
     pub here: bool,
     /// Whether this host can go on with it.
     pub can_resume: bool,
+    /// Where all letters go, if that is one place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
     /// The steps.
     pub steps: String,
     /// Whether SQS moves the letters itself.
@@ -84,6 +87,7 @@ pub(super) fn unreadable(id: &str, why: String) -> RunReport {
         ended: None,
         here: false,
         can_resume: false,
+        to: None,
         steps: String::new(),
         native: false,
         missing: None,

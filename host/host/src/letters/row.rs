@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use backstop_core::failure::{Milliseconds, Timestamp};
+use backstop_core::failure::{Milliseconds, Timestamp, bounded_id};
 use backstop_core::text::cut;
-use backstop_dead_letters::{By, Letter};
+use backstop_dead_letters::{By, Letter, Origin};
 
 use super::classify::{Verdict, Would};
 
@@ -17,6 +17,8 @@ const TEXT_BYTES: usize = 300;
 pub(super) struct Row {
     /// The number of its dead-letter queue.
     pub(super) queue: usize,
+    /// The URL of that.
+    pub(super) queue_name: Arc<str>,
     /// Its id there.
     pub(super) id: Box<str>,
     /// The id of its message, which records know.
@@ -59,16 +61,19 @@ impl Row {
     pub(super) fn of(
         letter: &Letter,
         would: Would,
-        (queue, home): (usize, &str),
+        (queue, url, home): (usize, &str, &str),
         pointer: Option<&str>,
         texts: &mut Texts,
     ) -> Self {
+        let queue_name = texts.get(url.to_owned());
         let mut by = |by: By| by.of(letter).map(|text| texts.get(text));
         let source = letter.source.as_ref().map(|source| source.arn());
         let mut row = Self {
             queue,
+            queue_name,
             id: letter.message.id.as_str().into(),
-            original: letter.original_id.as_str().into(),
+            // As records and logs have it: its sender may have chosen a long one.
+            original: bounded_id(&letter.original_id).as_ref().into(),
             died: letter.last_alive(),
             reason: by(By::Reason),
             code: by(By::Code),
@@ -77,7 +82,8 @@ impl Row {
             origin: by(By::Origin),
             source: by(By::Source),
             value: pointer.and_then(|pointer| by(By::Pointer(pointer.to_owned()))),
-            is_foreign: source.is_some_and(|source| source != home),
+            // A function's dead-letter configuration does not say which function it was.
+            is_foreign: source.map_or(letter.origin == Origin::LambdaDeadLetter, |it| it != home),
             verdict: would.verdict,
             answer: Arc::from(""),
             delay: would.delay,

@@ -2,21 +2,27 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstop_core::lock::lock;
 use backstop_core::text::{chain, one_line};
 use backstop_dead_letters::Filters;
-use backstop_dead_letters::redrive::{self, Ledger, Plan, RedriveError, RunFolder, Snapshot};
+use backstop_dead_letters::redrive::{self, Ledger, Plan, RedriveError, RunFolder, Runs, Snapshot};
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use super::DeskError;
-use super::desk::{Desk, DeskQueue};
+use super::desk::{Desk, DeskQueue, RunsPlace};
 use super::report::{RunDetail, RunReport, doing, unreadable};
-use super::state::Stamp;
+use super::state::{Listed, Stamp};
+use super::survey::home;
 use crate::queue::{Connections, Queue};
 
 /// The most runs of an answer.
 const MOST: usize = 50;
+
+/// How long a listing of a bucket is good.
+const LISTED_FOR: Duration = Duration::from_secs(15);
 
 /// The most ids of a kind in the detail of a run.
 const MOST_IDS: usize = 100;
@@ -72,11 +78,7 @@ impl Desk {
             }
         };
         let name = Some(place.name());
-        let listed = place.runs(None).await.and_then(|runs| {
-            let ids = runs.ids()?;
-            Ok((runs, ids))
-        });
-        let (runs, mut ids) = match listed {
+        let (runs, mut ids) = match self.listed(place).await {
             Ok(listed) => listed,
             Err(error) => {
                 return Found {
@@ -86,7 +88,7 @@ impl Desk {
                 };
             }
         };
-        let more = ids.split_off(MOST.min(ids.len())).len();
+        let more = ids.split_off(MOST.min(ids.len())).len() + runs.unlisted();
         let mut found = Vec::new();
         for id in ids {
             found.push(match runs.find(&id) {
@@ -100,6 +102,25 @@ impl Desk {
             runs: found,
             more: u64::try_from(more).unwrap_or(u64::MAX),
         }
+    }
+
+    /// The newest runs. Those of a bucket are listed again after a while: each listing is many requests.
+    async fn listed(
+        &self,
+        place: &Arc<dyn RunsPlace>,
+    ) -> Result<(Runs, Vec<String>), RedriveError> {
+        let mut listed = self.listed.lock().await;
+        let known = listed.as_ref().filter(|it| it.at.elapsed() < LISTED_FOR);
+        let runs = match known {
+            Some(known) => known.runs.clone(),
+            None => place.newest(MOST).await?,
+        };
+        if known.is_none() && runs.is_shared() {
+            let (at, runs) = (Instant::now(), runs.clone());
+            *listed = Some(Listed { at, runs });
+        }
+        let ids = spawn_blocking(move || runs.ids().map(|ids| (runs, ids))).await;
+        ids.map_err(std::io::Error::other)?
     }
 
     /// One run, with the letters that were refused or came back.
@@ -171,11 +192,16 @@ impl Desk {
     ) -> RunReport {
         let ended = ledger.ended().filter(|_| here.is_none());
         let failed = lock(&self.summaries.failed).get(&plan.run).cloned();
-        let text = match here {
-            Some(snapshot) => Some(doing(snapshot)),
-            None => ended.and_then(|it| it.text.clone()).or(failed),
+        let text = match (here, ended) {
+            (Some(snapshot), _) => Some(doing(snapshot)),
+            (None, Some(ended)) => ended.text.clone(),
+            (None, None) => failed.clone(),
         };
-        let is_own = self.of_dead_letters(&plan.queue).is_some();
+        // It has failed here before its first step.
+        let outcome = match (outcome, &failed) {
+            ("killed", Some(_)) => "failed",
+            (outcome, _) => outcome,
+        };
         let is_open = matches!(outcome, "interrupted" | "stopped" | "failed" | "killed");
         RunReport {
             run: plan.run.clone(),
@@ -190,7 +216,8 @@ impl Desk {
             text,
             ended: ended.map(|it| it.at),
             here: here.is_some(),
-            can_resume: is_open && is_own && obstacle(plan).is_none(),
+            can_resume: is_open && self.obstacle(plan).is_none(),
+            to: plan.to.as_ref().map(ToString::to_string),
             steps: plan.ramp.to_string(),
             native: plan.native,
             missing: ended.and_then(|it| it.missing),
@@ -226,39 +253,48 @@ impl Desk {
     /// Goes on with a run of one of the host's own dead-letter queues, over its own connections.
     pub(crate) async fn resume(self: &Arc<Self>, run: &str, by: &str) -> Result<(), DeskError> {
         let folder = self.place()?.runs(Some(run)).await?.find(run)?;
-        let plan = folder.plan()?;
-        if let Some(why) = obstacle(&plan) {
-            return Err(DeskError::Refused(format!("the run {run} {why}")));
+        let reading = folder.clone();
+        let plan = spawn_blocking(move || reading.plan()).await;
+        let plan = plan.map_err(|error| DeskError::Refused(error.to_string()))??;
+        if let Some(why) = self.obstacle(&plan) {
+            return Err(DeskError::Refused(format!(
+                "the run {run} {why}: resume it with the command"
+            )));
         }
-        let dead = self.of_dead_letters(&plan.queue);
-        let (_, dead) = dead.ok_or_else(|| {
-            DeskError::Refused(format!(
-                "the run {run} moves letters of {}, which is none of this host's dead-letter queues: `backstop dlq redrive --resume {run}`",
-                one_line(&plan.queue)
-            ))
-        })?;
+        let found = self.of_dead_letters(&plan.queue);
+        let (_, dead) = found.ok_or_else(|| DeskError::Refused("no such queue".to_owned()))?;
         let filters = Filters::of_flags(&plan.filters)
             .map_err(|error| DeskError::Refused(format!("the plan of the run {run}: {error}")))?;
+        let reserved = self.reserve(vec![plan.queue.clone()], &format!("a run by {by}"))?;
         if folder.is_active() {
             return Err(DeskError::Conflict(format!(
                 "the run {run} is being worked on"
             )));
         }
-        self.carry_out(dead, plan, folder, filters, by)?;
+        self.carry_out((dead, reserved), plan, folder, filters, by)?;
         Ok(())
     }
-}
 
-/// Why a host can't go on with a run.
-fn obstacle(plan: &Plan) -> Option<&'static str> {
-    if plan.native {
-        Some("is SQS's own: start another one")
-    } else if plan.edit {
-        Some("edits each body, which needs a terminal: resume it with the command")
-    } else if plan.envelope_key_file.is_some() {
-        Some("signs envelopes with a file of another machine: resume it with the command")
-    } else {
-        None
+    /// Why this host can't go on with a run: it sends letters with its own rights, and to the queue whose dead letters they are.
+    fn obstacle(&self, plan: &Plan) -> Option<&'static str> {
+        let queue = self.queues().iter().find(|it| {
+            let mut dead = it.dead_letters.iter();
+            dead.any(|dead| dead.url() == plan.queue)
+        });
+        let Some(queue) = queue else {
+            return Some("moves letters of a queue that is none of this host's dead-letter queues");
+        };
+        if plan.native {
+            Some("is SQS's own")
+        } else if plan.edit {
+            Some("edits each body, which needs a terminal")
+        } else if plan.envelope_key_file.is_some() {
+            Some("signs envelopes with a file")
+        } else if plan.to != Some(home(queue.queue.url())) {
+            Some("moves letters to where they come from, or to a target of its own")
+        } else {
+            None
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use backstop_core::clock;
 use backstop_core::lock::lock;
 use backstop_core::rate::Rate;
 use backstop_core::text::{chain, cut, one_line};
@@ -11,11 +12,12 @@ use backstop_dead_letters::redrive::{
 use backstop_dead_letters::{Attempts, Filters};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use super::DeskError;
 use super::choice::{RedriveRequest, Steps, choose, steps};
-use super::desk::{Desk, DeskQueue};
-use super::state::{Running, Surveyed};
+use super::desk::{Desk, DeskQueue, Reserved};
+use super::state::Running;
 use super::survey::{Survey, home};
 use crate::queue::Queue;
 
@@ -40,6 +42,12 @@ pub struct Started {
     pub elsewhere: u64,
     /// Where they go.
     pub to: String,
+    /// The version that was asked in the survey, for people.
+    pub asked: String,
+    /// The version that is active now, for people.
+    pub active: String,
+    /// Whether a run has moved letters of the queue since the survey.
+    pub moved_since: bool,
     /// The runs, one for each dead-letter queue.
     pub runs: Vec<StartedRun>,
 }
@@ -70,7 +78,10 @@ impl Desk {
         let queue = self.queue(&request.queue)?;
         let steps = steps(&request)?;
         let survey = self.survey_of(queue, &request.survey)?;
-        let (chosen, elsewhere) = choose(&survey, &request)?;
+        let choosing = (Arc::clone(&survey), request.clone());
+        let chosen = spawn_blocking(move || choose(&choosing.0, &choosing.1)).await;
+        let chosen = chosen.map_err(|error| DeskError::Refused(error.to_string()))?;
+        let (chosen, elsewhere) = chosen?;
         let count = |letters: usize| u64::try_from(letters).unwrap_or(u64::MAX);
         let letters = chosen.iter().map(|(_, ids)| count(ids.len())).sum();
         let mut runs = Vec::new();
@@ -79,11 +90,14 @@ impl Desk {
                 continue;
             };
             let letters = count(ids.len());
-            let started = if request.dry_run {
-                self.may_start(dead).await.map(|_| None)
-            } else {
-                let begun = self.begin(queue, dead, ids, &steps, &request, by);
-                begun.await.map(Some)
+            let reserved = self.reserve(vec![dead.url().to_owned()], &format!("a run by {by}"));
+            let started = match reserved {
+                Err(error) => Err(error),
+                Ok(_) if request.dry_run => self.may_start(dead, &request).await.map(|_| None),
+                Ok(reserved) => {
+                    let begun = self.begin(queue, (dead, reserved), ids, &steps, &request, by);
+                    begun.await.map(Some)
+                }
             };
             let (run, refused) = match started {
                 Ok(run) => (run, None),
@@ -101,6 +115,9 @@ impl Desk {
             letters,
             elsewhere,
             to: queue.queue.url().to_owned(),
+            asked: survey.policy.clone(),
+            active: queue.policy.current().title(),
+            moved_since: self.has_moved_since(queue, survey.at),
             runs,
         })
     }
@@ -108,13 +125,7 @@ impl Desk {
     /// The survey that somebody has seen, unless there is another one by now.
     fn survey_of(&self, queue: &DeskQueue, id: &str) -> Result<Arc<Survey>, DeskError> {
         let surveys = lock(&self.surveys);
-        let surveyed = surveys.get(&queue.name);
-        if surveyed.is_some_and(Surveyed::is_reading) {
-            return Err(DeskError::Conflict(
-                "a survey of this queue is under way: wait for its end".to_owned(),
-            ));
-        }
-        let survey = surveyed.and_then(|it| it.survey.clone());
+        let survey = surveys.get(&queue.name).and_then(|it| it.survey.clone());
         survey.filter(|it| it.id == id).ok_or_else(|| {
             DeskError::Conflict(
                 "there is another survey of this queue by now, or this one is forgotten: look at the letters again, and choose again".to_owned(),
@@ -122,15 +133,12 @@ impl Desk {
         })
     }
 
-    /// Whether a run of a dead-letter queue could start now. Returns the runs that there are.
-    async fn may_start(&self, dead: &Arc<dyn Queue>) -> Result<Runs, DeskError> {
-        let is_own = |it: &Running| it.queue == dead.url();
-        if lock(&self.running).values().any(is_own) {
-            return Err(DeskError::Conflict(
-                "a run of this host moves letters of this queue: wait for its end, or stop it"
-                    .to_owned(),
-            ));
-        }
+    /// The runs that there are, if one of a dead-letter queue could start now.
+    async fn may_start(
+        &self,
+        dead: &Arc<dyn Queue>,
+        request: &RedriveRequest,
+    ) -> Result<Runs, DeskError> {
         let wanted = Wanted {
             queue: Arc::clone(dead),
             run: String::new(),
@@ -140,23 +148,27 @@ impl Desk {
         };
         wanted.check().await?;
         let runs = self.place()?.runs(None).await?;
-        runs.check_settled(dead.url())?;
-        Ok(runs)
+        if runs.is_shared() && request.keep_copies {
+            return Err(RedriveError::NoCopies.into());
+        }
+        let url = dead.url().to_owned();
+        let settled = spawn_blocking(move || runs.check_settled(&url).map(|()| runs));
+        let settled = settled
+            .await
+            .map_err(|error| DeskError::Refused(error.to_string()))?;
+        Ok(settled?)
     }
 
     async fn begin(
         self: &Arc<Self>,
         queue: &DeskQueue,
-        dead: &Arc<dyn Queue>,
+        (dead, reserved): (&Arc<dyn Queue>, Reserved),
         ids: Vec<String>,
         steps: &Steps,
         request: &RedriveRequest,
         by: &str,
     ) -> Result<String, DeskError> {
-        let runs = self.may_start(dead).await?;
-        if runs.is_shared() && request.keep_copies {
-            return Err(RedriveError::NoCopies.into());
-        }
+        let runs = self.may_start(dead, request).await?;
         let filters = Filters {
             letters: Some(ids.into_iter().collect()),
             ..Filters::default()
@@ -192,13 +204,13 @@ impl Desk {
             most: MOST,
         };
         let folder = runs.create(&plan).await?;
-        self.carry_out(dead, plan, folder, filters, by)
+        self.carry_out((dead, reserved), plan, folder, filters, by)
     }
 
     /// Carries out a run in the background.
     pub(super) fn carry_out(
         self: &Arc<Self>,
-        dead: &Arc<dyn Queue>,
+        (dead, reserved): (&Arc<dyn Queue>, Reserved),
         plan: Plan,
         folder: RunFolder,
         filters: Filters,
@@ -210,24 +222,15 @@ impl Desk {
         })?;
         let (activity, stop) = (Arc::<Activity>::default(), self.stop.child_token());
         let running = Running {
-            queue: dead.url().to_owned(),
             activity: Arc::clone(&activity),
             stop: stop.clone(),
         };
-        {
-            let mut all = lock(&self.running);
-            if all.values().any(|it| it.queue == dead.url()) {
-                return Err(DeskError::Conflict(
-                    "a run of this host moves letters of this queue: wait for its end, or stop it"
-                        .to_owned(),
-                ));
-            }
-            all.insert(plan.run.clone(), running);
-        }
+        lock(&self.running).insert(plan.run.clone(), running);
         let setup = Setup {
             queue: Arc::clone(dead),
             connections: Arc::clone(&self.connections),
             folder,
+            checked: Some(Box::new(plan.clone())),
             filters,
             interval: rate.map(|rate| rate.interval()),
             editor: None,
@@ -237,32 +240,69 @@ impl Desk {
             activity,
             stop,
         };
-        let (desk, run) = (Arc::clone(self), plan.run.clone());
-        tracing::info!(run, queue = plan.queue, by, "a run moves dead letters");
+        let ends = Ends {
+            desk: Arc::clone(self),
+            run: plan.run.clone(),
+            queue: plan.queue.clone(),
+            failed: Some("it broke off".to_owned()),
+            _reserved: reserved,
+        };
+        tracing::info!(
+            run = plan.run,
+            queue = plan.queue,
+            by,
+            "a run moves dead letters"
+        );
         let runtime = Handle::current();
         // On a thread of its own: the future of a run stays on one.
         let _task = self.tasks.spawn_blocking(move || {
-            let summary = runtime.block_on(redrive::run(setup));
-            match &summary {
-                Ok(summary) => tracing::info!(
-                    run,
-                    moved = summary.counts.moved,
-                    refused = summary.counts.refused,
-                    "failed-again" = summary.counts.failed_again,
-                    outcome = summary.ended.outcome.name(),
-                    "a run of dead letters has ended"
-                ),
-                Err(error) => {
-                    tracing::error!(run, "a run of dead letters failed: {}", chain(error));
+            let failed = match runtime.block_on(redrive::run(setup)) {
+                Ok(summary) => {
+                    tracing::info!(
+                        run = ends.run,
+                        moved = summary.counts.moved,
+                        refused = summary.counts.refused,
+                        "failed-again" = summary.counts.failed_again,
+                        outcome = summary.ended.outcome.name(),
+                        "a run of dead letters has ended"
+                    );
+                    None
                 }
-            }
-            desk.ended(&run, summary.err().map(|error| chain(&error)));
+                Err(error) => {
+                    let why = chain(&error);
+                    tracing::error!(run = ends.run, "a run of dead letters failed: {why}");
+                    Some(why)
+                }
+            };
+            ends.with(failed);
         });
         Ok(plan.run)
     }
+}
 
-    fn ended(&self, run: &str, failed: Option<String>) {
-        lock(&self.running).remove(run);
-        self.summaries.set_failed(run, failed);
+/// Notes the end of a run, also of one that breaks off.
+struct Ends {
+    desk: Arc<Desk>,
+    run: String,
+    /// The URL of the dead-letter queue.
+    queue: String,
+    failed: Option<String>,
+    _reserved: Reserved,
+}
+
+impl Ends {
+    fn with(mut self, failed: Option<String>) {
+        self.failed = failed;
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        lock(&self.desk.running).remove(&self.run);
+        let queue = std::mem::take(&mut self.queue);
+        lock(&self.desk.moved).insert(queue, clock::now());
+        self.desk
+            .summaries
+            .set_failed(&self.run, self.failed.take());
     }
 }

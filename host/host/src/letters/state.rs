@@ -7,7 +7,8 @@ use std::time::SystemTime;
 
 use backstop_core::failure::Timestamp;
 use backstop_core::lock::lock;
-use backstop_dead_letters::redrive::Activity;
+use backstop_dead_letters::redrive::{Activity, Runs};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::report::RunReport;
@@ -42,17 +43,18 @@ impl Surveyed {
             survey: self.survey.clone(),
         }
     }
+}
 
-    pub(super) fn is_reading(&self) -> bool {
-        self.reading.is_some()
-    }
+/// The runs of a place that several operators share, as they were listed last.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) at: Instant,
+    pub(super) runs: Runs,
 }
 
 /// A run that this host carries out.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// The URL of its dead-letter queue.
-    pub(super) queue: String,
     pub(super) activity: Arc<Activity>,
     pub(super) stop: CancellationToken,
 }

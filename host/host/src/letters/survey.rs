@@ -1,6 +1,7 @@
 //! What a survey has found.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use backstop_core::failure::Timestamp;
 use backstop_dead_letters::redrive::To;
@@ -115,6 +116,11 @@ pub struct SurveyReport {
 }
 
 impl Survey {
+    /// When it ended.
+    pub(crate) fn at(&self) -> Timestamp {
+        self.at
+    }
+
     /// As operators see it.
     pub fn report(&self, by: Grouping) -> SurveyReport {
         let (groups, ungrouped) = groups(&self.rows, by);
@@ -157,8 +163,9 @@ impl Survey {
     ) -> (Vec<(usize, Vec<String>)>, u64) {
         let mut elsewhere = 0;
         let mut ids = BTreeMap::<usize, Vec<String>>::new();
-        for row in &self.rows {
-            if !is_meant(row) || !chosen.contains(&by.group_of(row)) {
+        let groups = by.groups_of(&self.rows);
+        for (row, group) in self.rows.iter().zip(groups) {
+            if !is_meant(row) || !chosen.contains(&*group) {
                 continue;
             }
             if row.is_foreign {
@@ -170,9 +177,9 @@ impl Survey {
         (ids.into_iter().collect(), elsewhere)
     }
 
-    /// Whether a group was found.
-    pub(super) fn has(&self, by: Grouping, group: &str) -> bool {
-        self.rows.iter().any(|row| by.group_of(row) == group)
+    /// The names of the groups that were found.
+    pub(super) fn names(&self, by: Grouping) -> HashSet<Arc<str>> {
+        by.groups_of(&self.rows).into_iter().collect()
     }
 }
 

@@ -311,6 +311,7 @@ async fn carry_out(
         queue: Arc::clone(queue),
         connections: Arc::clone(connections),
         folder,
+        checked: None,
         filters: filters(&plan)?,
         interval,
         editor,

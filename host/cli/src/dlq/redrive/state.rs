@@ -30,9 +30,25 @@ pub(in crate::dlq) struct StateArgs {
     state: Option<String>,
 }
 
+/// Which of the runs.
+enum Which<'a> {
+    All,
+    One(&'a str),
+    Newest(usize),
+}
+
 impl StateArgs {
     /// The runs that are kept there: this one, or all.
     pub(in crate::dlq) async fn runs(&self, run: Option<&str>) -> Result<Runs> {
+        self.some(run.map_or(Which::All, Which::One)).await
+    }
+
+    /// The newest runs that are kept there. In a folder, all are listed.
+    async fn newest(&self, most: usize) -> Result<Runs> {
+        self.some(Which::Newest(most)).await
+    }
+
+    async fn some(&self, which: Which<'_>) -> Result<Runs> {
         let named = match (&self.state, std::env::var(STATE_VARIABLE)) {
             (Some(state), _) => Some(state.clone()),
             (None, Ok(state)) if state.is_empty() => {
@@ -59,13 +75,18 @@ impl StateArgs {
         let prefix = Arc::new(prefix);
         let hash = hex::encode(Sha256::digest(prefix.url()));
         let name = format!("shared-redrives/{}", hash.get(..16).unwrap_or(&hash));
-        let runs = Runs::shared(user_folder()?.join(name), prefix, run).await;
+        let folder = user_folder()?.join(name);
+        let runs = match which {
+            Which::All => Runs::shared(folder, prefix, None).await,
+            Which::One(run) => Runs::shared(folder, prefix, Some(run)).await,
+            Which::Newest(most) => Runs::newest_shared(folder, prefix, most).await,
+        };
         runs.map_err(|error| Exit::Queue.because(chain(&error)))
     }
 }
 
 /// Where a host keeps the runs that operators start on its page.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct OwnRuns {
     /// Without it, where the commands of its user have theirs.
     place: Option<String>,
@@ -77,6 +98,12 @@ impl OwnRuns {
         Self {
             place: Some(folder.display().to_string()),
         }
+    }
+
+    /// The folder, if it is one and no bucket.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        let name = self.name();
+        (!name.is_empty() && !name.starts_with("s3:")).then(|| name.into())
     }
 
     fn args(&self) -> StateArgs {
@@ -94,6 +121,14 @@ impl RunsPlace for OwnRuns {
         // On a thread of its own: what reads a bucket stays on one.
         let args = self.args();
         let found = spawn_blocking(move || runtime.block_on(args.runs(run.as_deref())));
+        let found = found.await.map_err(std::io::Error::other)?;
+        found.map_err(|error| std::io::Error::other(error.to_string()).into())
+    }
+
+    async fn newest(&self, most: usize) -> Result<Runs, RedriveError> {
+        let runtime = Handle::current();
+        let args = self.args();
+        let found = spawn_blocking(move || runtime.block_on(args.newest(most)));
         let found = found.await.map_err(std::io::Error::other)?;
         found.map_err(|error| std::io::Error::other(error.to_string()).into())
     }

@@ -200,7 +200,11 @@ async fn one(
             "nothing was done: the host that you have seen does not answer. Look again, then repeat it",
         ));
     };
-    let answer = answer.map_err(|why| Refused::conflict(format!("nothing was done: {why}")))?;
+    let answer = answer.map_err(|why| {
+        Refused::conflict(format!(
+            "{host} has refused, or not answered: {why}. Look before you repeat it"
+        ))
+    })?;
     let refused = answer.pointer("/runs").and_then(Value::as_array);
     let is_part = refused
         .into_iter()

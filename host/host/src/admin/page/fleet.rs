@@ -199,7 +199,8 @@ impl Fleet {
     ) -> Vec<Answered> {
         let own = async {
             let host = THIS.to_owned();
-            let answer = self.own(by, path, query, None).await;
+            let answer = timeout(ANSWER, self.own(by, path, query, None)).await;
+            let answer = answer.unwrap_or_else(|_| Err(too_slow()));
             Answered { host, answer }
         };
         let others = found.others.iter().map(async |other| {
@@ -208,7 +209,7 @@ impl Fleet {
                 host: other.name().to_owned(),
                 answer: match answer {
                     Ok(answer) => answer.map_err(|error| chain(&error)),
-                    Err(_) => Err(format!("it has not answered within {ANSWER:?}")),
+                    Err(_) => Err(too_slow()),
                 },
             }
         });
@@ -313,6 +314,10 @@ impl Fleet {
         }
         found
     }
+}
+
+fn too_slow() -> String {
+    format!("it has not answered within {ANSWER:?}")
 }
 
 /// The hosts that have not answered one of several questions, each once.

@@ -1,5 +1,7 @@
 //! Dead letters: what the last survey of each queue has found, in groups, with what the policy would do. Looking costs the letters no receive.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 use serde_json::json;
 
@@ -23,6 +25,9 @@ pub(super) struct Known {
     surveyor: (String, String),
     reading: Option<LettersReading>,
     failed: Option<String>,
+    /// The versions that are active at the hosts.
+    active: BTreeSet<String>,
+    moved_since: bool,
     /// The newest survey, with the name and the id of its host.
     pub(super) found: Option<(String, String, SurveyReport)>,
 }
@@ -57,6 +62,8 @@ impl Known {
             surveyor: place,
             reading: queue.reading,
             failed: queue.failed,
+            active: [queue.active].into(),
+            moved_since: queue.moved_since,
         }
     }
 
@@ -66,12 +73,15 @@ impl Known {
             self.surveyor = (host.to_owned(), id.to_owned());
         }
         self.reading = self.reading.take().or(queue.reading);
-        self.failed = self.failed.take().or(queue.failed);
+        self.active.insert(queue.active);
+        self.moved_since |= queue.moved_since;
         let is_newer = |found: &SurveyReport| match &self.found {
             Some((.., known)) => found.at > known.at,
             None => true,
         };
         if let Some(found) = queue.found.filter(is_newer) {
+            // What failed elsewhere before is no longer of interest.
+            self.failed = queue.failed;
             self.found = Some((host.to_owned(), id.to_owned(), found));
         }
     }
@@ -120,7 +130,10 @@ fn state(view: &View<'_>, known: &Known) -> Markup {
             @match &known.found {
                 None if known.reading.is_none() => p { "Nobody has surveyed its dead letters since the hosts started." },
                 None => {},
-                Some((host, _, found)) => (summary(view, host, found)),
+                Some((host, _, found)) => {
+                    (summary(view, host, found))
+                    (since(known, found))
+                },
             }
         }
     }
@@ -143,6 +156,16 @@ fn summary(view: &View<'_>, host: &str, found: &SurveyReport) -> Markup {
         p .hint { "That is what " (shown(&found.policy)) " would do, asked about "
             @if found.attempts == backstop_dead_letters::Attempts::Keep { "the last attempt of each." } @else { "a first attempt, as after a redrive." }
             @for (what, number) in &found.unknown { " " (count(*number)) " letters do not say " (shown(what)) "." }
+        }
+    }
+}
+
+/// What has changed since the survey.
+fn since(known: &Known, found: &SurveyReport) -> Markup {
+    html! {
+        @if known.moved_since { p .notice { "A run has moved letters since: survey again to see what is left." } }
+        @if !known.active.contains(&found.policy) {
+            p .notice { strong { "Another version is active: " } (shown(&known.active.iter().cloned().collect::<Vec<_>>().join(", "))) ". It decides about what is moved back, and may decide otherwise." }
         }
     }
 }
@@ -297,8 +320,23 @@ pub(super) async fn table(view: &View<'_>) -> (Table, Vec<Missing>) {
     let found = known
         .iter()
         .filter_map(|it| Some((&it.queue, &it.found.as_ref()?.2)));
+    let partial = |found: &SurveyReport| {
+        let why = found.queues.iter().filter_map(|it| it.partial.clone());
+        why.collect::<Vec<_>>().join(", ")
+    };
     let rows = found.flat_map(|(queue, found)| {
-        found.groups.iter().map(|group| {
+        let partial = partial(found);
+        let others = (found.ungrouped > 0).then(|| {
+            let mut row = vec![
+                queue.clone(),
+                "further groups".to_owned(),
+                found.ungrouped.to_string(),
+            ];
+            row.resize(10, String::new());
+            row.extend([found.at.rfc3339(), partial.clone()]);
+            row
+        });
+        let groups = found.groups.iter().map(|group| {
             vec![
                 queue.clone(),
                 key(group),
@@ -311,8 +349,10 @@ pub(super) async fn table(view: &View<'_>) -> (Table, Vec<Missing>) {
                 group.broken.to_string(),
                 group.not_classified.to_string(),
                 found.at.rfc3339(),
+                partial.clone(),
             ]
-        })
+        });
+        groups.chain(others).collect::<Vec<_>>()
     });
     let table = Table {
         names: vec![
@@ -327,6 +367,7 @@ pub(super) async fn table(view: &View<'_>) -> (Table, Vec<Missing>) {
             "broken",
             "not-classified",
             "surveyed",
+            "partial",
         ],
         rows: rows.collect(),
     };

@@ -118,6 +118,8 @@ fn shown_preview(view: &View<'_>, host: &str, body: &Value, started: &Started) -
             h2 { "Preview of a run for " (text("queue").unwrap_or_default()) }
             p { strong { (count(started.letters)) } " letters would be moved to " code { (shown(&started.to)) } ", where their attempts start again." }
             @if started.elsewhere > 0 { p .notice { (count(started.elsewhere)) " of the chosen ones come from elsewhere, and stay: " code { "backstop dlq redrive" } " moves them." } }
+            @if started.moved_since { p .notice { "A run has moved letters since the survey: some of these may be gone. The run waits two minutes for letters that it can't find." } }
+            @if started.asked != started.active { p .notice { strong { "Another version is active: " } (shown(&started.active)) ", and " (shown(&started.asked)) " was asked. The active one decides about what is moved back." } }
             (scrolling("The runs", html! { table {
                 thead { tr { th { "Dead-letter queue" } th .number { "Letters" } th { "Can it start?" } } }
                 tbody { @for run in &started.runs {
@@ -131,6 +133,10 @@ fn shown_preview(view: &View<'_>, host: &str, body: &Value, started: &Started) -
             dl .facts {
                 dt { "Steps" } dd { (text("ramp").unwrap_or_else(|| "all at once".to_owned())) }
                 @if let Some(stop_at) = text("stop-at") { dt { "Stops if more fail again than" } dd { (stop_at) } }
+                @else if text("ramp").is_some() { dt { "Stops if more fail again than" } dd { "5%" } }
+                dt { "Looks for them after" } dd { @match body.get("watch-for").and_then(Value::as_u64) { Some(watch) => (super::text::duration(watch)), None if text("ramp").is_some() => "1m", None => "no time" } }
+                dt { "Of the chosen groups" } dd { @if text("only").as_deref() == Some("retry") { "those that would be retried" } @else { "all letters" } }
+                @if let Some(why) = text("why") { dt { "Why" } dd { (why) } }
                 @if let Some(rate) = text("rate") { dt { "Rate, at most" } dd { (rate) } }
                 dt { "Copies" } dd { @if body.get("keep-copies").is_some() { "each letter is written to a file of the run before it is sent" } @else { "none are kept" } }
             }

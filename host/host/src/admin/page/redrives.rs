@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::fleet::{Missing, all_missing};
+use super::fleet::{Missing, STATUS, all_missing, id};
 use super::layout::{page, scrolling};
 use super::text::{Table, count, link, shown, time};
 use super::view::View;
-use crate::admin::routes::{HostRedrive, HostRedrives};
+use crate::admin::routes::{HostRedrive, HostRedrives, HostStatus};
 use crate::letters::{RunDetail, RunReport};
 
 /// A run, and the host that is asked to stop it or to go on with it.
@@ -36,7 +36,7 @@ impl Runs {
             missing: answers.missing,
         };
         for (host, found) in answers.of {
-            runs.more = runs.more.max(found.more);
+            runs.more += found.more;
             let place = match (found.problem, found.place) {
                 (Some(problem), _) => Err(problem),
                 (None, place) => Ok(place.unwrap_or_default()),
@@ -129,6 +129,7 @@ fn state(view: &View<'_>, known: &Known) -> Markup {
             @if report.later > 0 { div { dt { "arrived later" } dd { (count(report.later)) } } }
             div { dt { "steps" } dd { (shown(&report.steps)) } }
         }
+        @if let Some(to) = &report.to { p .hint { "To " code { (shown(to)) } } }
         @if let Some(copies) = &report.copies { p .hint { "Copies of the letters: " code { (shown(copies)) } } }
     }
 }
@@ -161,17 +162,27 @@ fn buttons(view: &View<'_>, known: &Known) -> Markup {
 async fn detail(view: &View<'_>, run: &str) -> Markup {
     let path = ["v1", "redrives", run];
     let one = view.fleet.get::<HostRedrive>(&view.by, &path, &[]);
-    let (answers, runs) = tokio::join!(one, Runs::of(view));
-    let missing = all_missing([answers.missing, runs.missing]);
-    let details = answers.of.into_iter().filter_map(|(_, it)| it.run);
-    let detail = details.max_by_key(|it| worth(&it.report));
-    let known = runs.known.into_iter().find(|it| it.report.run == run);
+    let (answers, status) = tokio::join!(one, view.fleet.get::<HostStatus>(&view.by, &STATUS, &[]));
+    let missing = all_missing([answers.missing, status.missing]);
+    let found = answers
+        .of
+        .into_iter()
+        .filter_map(|(host, it)| Some((host, it.run?)));
+    let found = found.max_by_key(|(_, it)| worth(&it.report));
+    let ids = status.of.iter();
+    let id_of = |name: &str| ids.clone().find(|(host, _)| host == name);
     let body = html! {
-        @match &known {
-            Some(known) => (card(view, known)),
+        @match &found {
+            Some((host, detail)) => {
+                (card(view, &Known {
+                    host: host.clone(),
+                    id: id_of(host).map(|(name, status)| id(name, status)).unwrap_or_default(),
+                    report: detail.report.clone(),
+                }))
+                (letters(detail))
+            },
             None => p { "No host that answers knows this run." },
         }
-        @if let Some(detail) = &detail { (letters(detail)) }
     };
     page(view, "/redrives", &missing, body)
 }
@@ -204,6 +215,11 @@ fn letters(detail: &RunDetail) -> Markup {
 /// The runs, as a file.
 pub(super) async fn table(view: &View<'_>) -> (Table, Vec<Missing>) {
     let runs = Runs::of(view).await;
+    let older = (runs.more > 0).then(|| {
+        let mut row = vec![format!("{} older runs are not listed", runs.more)];
+        row.resize(10, String::new());
+        row
+    });
     let rows = runs.known.into_iter().map(|Known { report, .. }| {
         let counts = report.counts;
         let letters = counts.letters.map(|it| it.to_string());
@@ -233,7 +249,13 @@ pub(super) async fn table(view: &View<'_>) -> (Table, Vec<Missing>) {
             "failed-again",
             "refused",
         ],
-        rows: rows.collect(),
+        rows: rows.chain(older).collect(),
     };
-    (table, runs.missing)
+    // A file does not say what it lacks.
+    let unread = runs
+        .places
+        .into_iter()
+        .filter_map(|(host, place)| place.err().map(|why| Missing { host, why }));
+    let missing = runs.missing.into_iter().chain(unread).collect();
+    (table, missing)
 }

@@ -34,6 +34,12 @@ pub struct QueueLetters {
     /// The survey that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<LettersReading>,
+    /// The version that is active, for people.
+    #[serde(default)]
+    pub active: String,
+    /// Whether a run of this host has moved letters since the survey.
+    #[serde(default)]
+    pub moved_since: bool,
     /// Why the last survey failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
@@ -96,6 +102,10 @@ fn queues(desk: &Desk, named: &[String], by: Grouping) -> Vec<QueueLetters> {
                 .map(|it| it.url().to_owned())
                 .collect(),
             reading: reading.map(|(by, since, read)| LettersReading { by, since, read }),
+            active: it.policy.current().title(),
+            moved_since: survey
+                .as_ref()
+                .is_some_and(|found| desk.has_moved_since(it, found.at())),
             failed,
             found: survey.map(|survey| survey.report(by)),
         }

@@ -92,7 +92,7 @@ routes! {
     /// takes the new times of messages that are sent again from another host, which listed them in its answer to `/v1/reconsider`
     Action "/v1/earlier" ("earlier") -> "taken" = reconsider::take;
 
-    /// what the last [survey](page.md#dead-letters) of the dead letters of the named queues has found, or of all, grouped by `grouped-by`: `cause` (without it), `policy`, `fingerprint`, `origin`, `source`, `value` or `answer`. It receives nothing
+    /// what the last [survey](page.md#dead-letters) of the dead letters of the named queues has found, or of all, grouped by `grouped-by`: `cause` (without it), `policy`, `fingerprint`, `origin`, `source`, `value`, `answer` or `queue`. It receives nothing
     Read "/v1/dead-letters" ("?queue=…&grouped-by=…") -> "letters" = letters::letters;
 
     /// begins a survey of the dead letters of a queue: every letter is received once, and visible again at its end. It goes on after the answer

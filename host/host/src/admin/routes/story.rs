@@ -42,16 +42,20 @@ pub(super) async fn story(host: Arc<Interface>, call: Call) -> Result<Answer, Re
             "expected an id of 1 to {ID_BYTES} bytes"
         )));
     }
-    let tools = host.tools()?;
+    let tools = Arc::clone(host.tools()?);
     let turn = timeout(TURN, host.story_turn()).await;
-    let _turn = turn
+    let turn = turn
         .map_err(|_| Refused::unavailable("other stories are being read: try again in a moment"))?;
-    let story = tools.story(&call.variable).await;
-    let story = story.map_err(Refused::internal)?;
+    // It is read to its end even if nobody waits for it any more, and has the turn until then.
+    let reading = tokio::spawn(async move {
+        let story = tools.story(&call.variable).await;
+        drop(turn);
+        story
+    });
+    let story = reading.await.map_err(Refused::internal)?;
+    let (has_records, story) = story.map_err(Refused::internal)?;
     let list = |name: &str| {
-        let list = story
-            .as_ref()
-            .and_then(|it| it.get(name)?.as_array().cloned());
+        let list = story.get(name).and_then(Value::as_array).cloned();
         list.unwrap_or_default()
     };
     let texts = |name: &str| {
@@ -61,7 +65,7 @@ pub(super) async fn story(host: Arc<Interface>, call: Call) -> Result<Answer, Re
     };
     Answer::json(&HostStory {
         process: std::process::id(),
-        has_records: story.is_some(),
+        has_records,
         ids: texts("ids"),
         steps: list("steps"),
         gaps: texts("gaps"),
