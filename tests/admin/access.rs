@@ -258,6 +258,37 @@ async fn a_host_without_a_usable_token_does_not_start_at_an_address_of_others() 
         assert_eq!(code, 3, "{error}");
         assert!(error.contains(reason), "{path}: {error}");
     }
+    // Whoever has one of two tokens that are the same could do what the other one is for.
+    std::fs::write(at("token"), TOKEN).unwrap();
+    std::fs::write(at("copy"), format!(" {TOKEN}\n")).unwrap();
+    for (keys, expected) in [
+        (
+            "admin-token-file = \"token\"\nadmin-view-token-file = \"copy\"",
+            "the tokens of `admin-token-file` and `admin-view-token-file` are the same",
+        ),
+        (
+            "admin-token-file = \"token\"\nadmin-bodies-token-file = \"copy\"",
+            "the tokens of `admin-token-file` and `admin-bodies-token-file` are the same",
+        ),
+        (
+            "admin-bodies-token-file = \"token\"",
+            "admin-bodies-token-file: expected `admin-token-file` too",
+        ),
+        (
+            "admin-token-file = \"token\"\nadmin-bodies-token-file = \"empty\"",
+            "expected a token of 16",
+        ),
+    ] {
+        let config = format!(
+            "admin = \"127.0.0.1:0\"\n{keys}\n[queues.try]\nurl = \"local:try\"\nhandler = {{ exec = \"true\" }}\n[policies]\ncache = \"off\"\n"
+        );
+        std::fs::write(at("backstop.toml"), config).unwrap();
+        let mut command = command(&["run", "--config", &at("backstop.toml")]);
+        let output = command.stdin(Stdio::null()).output().await.unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{error}");
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
     for arguments in [
         ["--admin-token-file", "token"],
         ["--admin-hosts", "x"],

@@ -16,6 +16,9 @@ use super::world::{TOKEN, World};
 /// A token for those who only look.
 const VIEW_TOKEN: &str = "a-token-to-look-0123456789abcdef";
 
+/// A token for those who look and see bodies.
+const BODIES_TOKEN: &str = "a-token-for-bodies-0123456789abcdef";
+
 /// Every view, with what it needs to show something.
 const VIEWS: [&str; 12] = [
     "/",
@@ -122,7 +125,7 @@ pub(super) fn button_with(view: &str, action: &str) -> Value {
     found.unwrap_or_else(|| panic!("no {action} in {view}"))
 }
 
-async fn with_both_tokens() -> World {
+async fn with_all_tokens() -> World {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, token: &str| {
         let path = folder.path().join(name);
@@ -130,17 +133,18 @@ async fn with_both_tokens() -> World {
         path.to_str().unwrap().to_owned()
     };
     let (act, view) = (write("token", TOKEN), write("view-token", VIEW_TOKEN));
+    let bodies = write("bodies-token", BODIES_TOKEN);
     let policy = folder.path().join("policy.wat");
     std::fs::write(&policy, backstop_tests::policies::waits(1)).unwrap();
     let config = format!(
-        "admin = \"127.0.0.1:0\"\nadmin-token-file = {act:?}\nadmin-view-token-file = {view:?}\n[policies]\ncache = \"cache\"\n[queues.orders]\nurl = \"local:orders\"\nhandler = {{ exec = \"true\" }}\npolicy = \"policy.wat\"\n"
+        "admin = \"127.0.0.1:0\"\nadmin-token-file = {act:?}\nadmin-view-token-file = {view:?}\nadmin-bodies-token-file = {bodies:?}\n[policies]\ncache = \"cache\"\n[queues.orders]\nurl = \"local:orders\"\nhandler = {{ exec = \"true\" }}\npolicy = \"policy.wat\"\n"
     );
     World::of_config(folder, &config).await
 }
 
 #[tokio::test]
-async fn the_page_is_seen_with_a_token_and_changed_with_the_other_one() {
-    let world = with_both_tokens().await;
+async fn the_page_is_seen_with_each_token_and_changed_with_one_of_them() {
+    let world = with_all_tokens().await;
     let mut ana = Person::at(&world.url);
     for path in VIEWS {
         let (status, text) = ana.see(path).await;
@@ -160,25 +164,30 @@ async fn the_page_is_seen_with_a_token_and_changed_with_the_other_one() {
         assert_eq!(ana.cookie, "");
     }
 
-    assert_eq!(ana.sign_in("Ana", VIEW_TOKEN).await, StatusCode::OK);
-    for path in VIEWS {
-        assert_eq!(ana.see(path).await.0, StatusCode::OK, "{path}");
+    for (token, role) in [(VIEW_TOKEN, "view"), (BODIES_TOKEN, "bodies")] {
+        assert_eq!(ana.sign_in("Ana", token).await, StatusCode::OK);
+        for path in VIEWS {
+            assert_eq!(ana.see(path).await.0, StatusCode::OK, "{path}");
+        }
+        let (_, text) = ana.see("/waiting?queue=orders").await;
+        assert!(text.contains("Your token is for looking only"), "{text}");
+        assert!(text.contains(&format!("Ana ({role})")), "{text}");
+        let (status, refused) = ana.act(&pause).await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{refused}");
+        // Nor does the token change anything without the page.
+        let request = reqwest::Client::new().post(format!("{}/v1/pause", world.url));
+        let request = request.bearer_auth(token);
+        let request = request.json(&json!({ "queue": "orders" }));
+        let status = request.send().await.unwrap().status();
+        assert_eq!(status, StatusCode::FORBIDDEN);
+        for other in ["act", "bodies", "view"].iter().filter(|it| **it != role) {
+            let mut forged = Person::at(&world.url);
+            let as_other = format!(".{other}.");
+            forged.cookie = ana.cookie.replace(&format!(".{role}."), &as_other);
+            assert_eq!(forged.act(&pause).await.0, StatusCode::UNAUTHORIZED);
+            assert_eq!(forged.see("/").await.0, StatusCode::UNAUTHORIZED);
+        }
     }
-    let (_, text) = ana.see("/waiting?queue=orders").await;
-    assert!(text.contains("Your token is for looking only"), "{text}");
-    let (status, refused) = ana.act(&pause).await;
-    assert_eq!(status, StatusCode::FORBIDDEN, "{refused}");
-    // Nor does the token change anything without the page.
-    let request = reqwest::Client::new().post(format!("{}/v1/pause", world.url));
-    let request = request
-        .bearer_auth(VIEW_TOKEN)
-        .json(&json!({ "queue": "orders" }));
-    assert_eq!(
-        request.send().await.unwrap().status(),
-        StatusCode::FORBIDDEN
-    );
-    ana.cookie = ana.cookie.replace(".view.", ".act.");
-    assert_eq!(ana.act(&pause).await.0, StatusCode::UNAUTHORIZED);
 
     assert_eq!(ana.sign_in("Ana <b>", TOKEN).await, StatusCode::OK);
     let (status, done) = ana.act(&pause).await;

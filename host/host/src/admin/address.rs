@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
 
-use super::guard::{Guard, Role};
+use super::guard::{Guard, Role, Tokens};
 use super::interface::Interface;
 use super::page::Page;
 use super::router;
@@ -40,6 +40,16 @@ pub enum AdminError {
     /// The token can't be used.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// Two tokens are the same: who has one could do what the other one is for.
+    #[error(
+        "the tokens of `{one}` and `{other}` are the same: expected another one in each, such as the output of `openssl rand -hex 32`"
+    )]
+    Same {
+        /// The key of one.
+        one: &'static str,
+        /// The key of the other one.
+        other: &'static str,
+    },
     /// Other machines can reach the address, and there is no token.
     #[error(
         "the admin interface at {address} can be reached from other machines, and needs a token: expected one in the file of `admin-token-file` or in the environment variable {TOKEN_VARIABLE}, or an address of this machine only, such as 127.0.0.1:{}",
@@ -57,18 +67,59 @@ pub(crate) struct Address {
     _tasks: JoinSet<()>,
 }
 
+/// A token, what it is good for, and where it is from.
+#[derive(Debug)]
+pub(crate) struct Found {
+    role: Role,
+    token: Token,
+    /// Its key in the configuration, or its environment variable.
+    key: &'static str,
+    file: Option<PathBuf>,
+}
+
 impl Address {
-    /// The token that requests need, if they need one.
-    pub(crate) fn token(config: &AdminConfig) -> Result<Option<Token>, AdminError> {
-        let address = config.address;
-        let token = match &config.token_file {
-            Some(path) => Some(Token::read(path)?),
-            None => Token::from_environment()?,
-        };
-        match token {
-            None if !is_of_this_machine(address) => Err(AdminError::NoToken { address }),
-            token => Ok(token),
+    /// The tokens of which requests need one. Without any, they need none.
+    pub(crate) fn tokens(config: &AdminConfig) -> Result<Vec<Found>, AdminError> {
+        let mut tokens = Vec::<Found>::new();
+        if config.token_file.is_none()
+            && let Some(token) = Token::from_environment()?
+        {
+            tokens.push(Found {
+                role: Role::Act,
+                token,
+                key: TOKEN_VARIABLE,
+                file: None,
+            });
         }
+        for (role, key, file) in [
+            (Role::Act, "admin-token-file", &config.token_file),
+            (
+                Role::Bodies,
+                "admin-bodies-token-file",
+                &config.bodies_token_file,
+            ),
+            (Role::View, "admin-view-token-file", &config.view_token_file),
+        ] {
+            let Some(path) = file else { continue };
+            let token = Token::read(path)?;
+            let same = |it: &&Found| it.token.matches(token.secret().as_bytes());
+            if let Some(Found { key: one, .. }) = tokens.iter().find(same) {
+                let (one, other) = (*one, key);
+                return Err(AdminError::Same { one, other });
+            }
+            tokens.push(Found {
+                role,
+                token,
+                key,
+                file: Some(path.clone()),
+            });
+        }
+        if tokens.is_empty() && !is_of_this_machine(config.address) {
+            return Err(AdminError::NoToken {
+                address: config.address,
+            });
+        }
+        Ok(tokens)
     }
 
     /// Listens and answers. The page shows the hosts at the URLs of the fleet, too.
@@ -78,24 +129,27 @@ impl Address {
         interface: &Arc<Interface>,
     ) -> Result<Self, AdminError> {
         let address = config.address;
-        let token = Self::token(config)?;
+        let found = Self::tokens(config)?;
         let failed = |cause| AdminError::Address { address, cause };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let token = token.map(|token| Arc::new(ArcSwap::from_pointee(token)));
-        let mut tasks = JoinSet::new();
-        if let (Some(token), Some(path)) = (&token, &config.token_file) {
-            tasks.spawn(refresh(Arc::clone(token), path.clone()));
+        let (mut tokens, mut files) = (Tokens::new(), Vec::new());
+        for it in found {
+            let token = Arc::new(ArcSwap::from_pointee(it.token));
+            files.extend(it.file.map(|path| (Arc::clone(&token), path)));
+            tokens.push((it.role, token));
         }
-        let mut tokens: Vec<_> = token.iter().map(|it| (Role::Act, Arc::clone(it))).collect();
-        if let Some(path) = &config.view_token_file {
-            let view = Arc::new(ArcSwap::from_pointee(Token::read(path)?));
-            tasks.spawn(refresh(Arc::clone(&view), path.clone()));
-            tokens.push((Role::View, view));
+        let mut tasks = JoinSet::new();
+        for (token, path) in files {
+            let others = tokens.iter().map(|(_, other)| Arc::clone(other));
+            let others = others.filter(|other| !Arc::ptr_eq(other, &token)).collect();
+            tasks.spawn(refresh(token, path, others));
         }
         tracing::info!("serving the admin interface at http://{address}");
+        let acting = tokens.iter().find(|(role, _)| *role == Role::Act);
+        let acting = acting.map(|(_, token)| Arc::clone(token));
         let guard = Arc::new(Guard::new(tokens, config.hosts.clone()));
-        let page = Page::new(interface, Arc::clone(&guard), fleet.to_vec(), token);
+        let page = Page::new(interface, Arc::clone(&guard), fleet.to_vec(), acting);
         let app = router::app(Arc::clone(interface), guard, page);
         tasks.spawn(http_server::serve(listener, app));
         Ok(Self { _tasks: tasks })
@@ -107,8 +161,8 @@ fn is_of_this_machine(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Replaces the token when its file has another one. While the file can't be used, the token stays.
-async fn refresh(token: Arc<ArcSwap<Token>>, path: PathBuf) {
+/// Replaces the token when its file has another one. While the file can't be used, or has the token of another file, the token stays.
+async fn refresh(token: Arc<ArcSwap<Token>>, path: PathBuf, others: Vec<Arc<ArcSwap<Token>>>) {
     let mut was_usable = true;
     loop {
         sleep(TOKEN_REFRESH).await;
@@ -116,28 +170,61 @@ async fn refresh(token: Arc<ArcSwap<Token>>, path: PathBuf) {
         let Ok(read) = spawn_blocking(move || Token::read(&file)).await else {
             continue;
         };
-        let is_usable = read.is_ok();
-        match read {
-            Ok(new) if !token.load().matches(new.secret().as_bytes()) => {
+        let (is, path) = (
+            |it: &Token, of: &ArcSwap<Token>| it.matches(of.load().secret().as_bytes()),
+            path.display(),
+        );
+        let why = match read {
+            Ok(new) if others.iter().any(|other| is(&new, other)) => {
+                "it is the token of another file".to_owned()
+            }
+            Ok(new) if is(&new, &token) => String::new(),
+            Ok(new) => {
                 token.store(Arc::new(new));
-                tracing::info!(path = %path.display(), "the admin interface has a new token");
+                tracing::info!(%path, "the admin interface has a new token");
+                String::new()
             }
-            Ok(_) => {}
-            Err(error) if was_usable => {
-                tracing::warn!(
-                    "the token of the admin interface can't be read again, and the last one stays valid: {}",
-                    chain(&error)
-                );
-            }
-            Err(_) => {}
+            Err(error) => chain(&error),
+        };
+        if !why.is_empty() && was_usable {
+            tracing::warn!(
+                %path,
+                "the token of the admin interface can't be read again, and the last one stays valid: {why}"
+            );
         }
-        was_usable = is_usable;
+        was_usable = why.is_empty();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_not_replaced_by_that_of_another_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (act, view) = ("a-token-to-act-0123456789", "a-token-to-look-0123456789");
+        let [act_file, view_file] = [write("act", act), write("view", view)];
+        let kept = |path| Arc::new(ArcSwap::from_pointee(Token::read(path).unwrap()));
+        let (acting, looking) = (kept(&act_file), kept(&view_file));
+        let others = vec![Arc::clone(&acting)];
+        let _task = tokio::spawn(refresh(Arc::clone(&looking), view_file, others));
+        for (text, expected) in [
+            (act, view),
+            ("", view),
+            ("another-token-0123456789", "another-token-0123456789"),
+        ] {
+            write("view", text);
+            sleep(TOKEN_REFRESH * 2).await;
+            let now = looking.load();
+            assert!(now.matches(expected.as_bytes()), "{text}");
+        }
+    }
 
     #[test]
     fn only_loopback_addresses_need_no_token() {

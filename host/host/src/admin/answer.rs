@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::VERSION;
+use crate::config::AdminRole;
 use crate::http_server::FullResponse;
 use crate::text::visible;
 
@@ -115,12 +116,27 @@ impl Refused {
         refused
     }
 
-    /// 403: the token is for looking only.
-    pub(super) fn not_allowed() -> Self {
-        let reason = "this token is for looking only: expected that of `admin-token-file`";
+    /// 403: who sends the request may look, and not do what needs this role.
+    fn not_allowed(needed: AdminRole) -> Self {
+        let reason = match needed {
+            AdminRole::View => "looking needs a token of this host",
+            AdminRole::Bodies => {
+                "this token does not show bodies of messages: expected that of `admin-bodies-token-file` or of `admin-token-file`"
+            }
+            AdminRole::Act => "this token is for looking only: expected that of `admin-token-file`",
+        };
         let mut refused = Self::new(StatusCode::FORBIDDEN, reason);
         refused.access = Some("role");
         refused
+    }
+
+    /// Refuses what needs another role than this one.
+    pub(super) fn unless(role: AdminRole, needed: AdminRole) -> Result<(), Self> {
+        if role >= needed {
+            Ok(())
+        } else {
+            Err(Self::not_allowed(needed))
+        }
     }
 
     /// 404: the path, or what the request names, does not exist.

@@ -5,6 +5,7 @@ use std::fmt;
 use backstop_core::text::{cut, one_line};
 use hyper::HeaderMap;
 
+use crate::config::AdminRole;
 use crate::http_server::Peer;
 
 /// The header in which a client may say who its user is.
@@ -19,6 +20,8 @@ pub(crate) struct Caller {
     peer: Peer,
     /// The name that the client gives its user. Nothing proves it.
     claimed: Option<String>,
+    /// What the sender may do, as far as a token says.
+    role: AdminRole,
 }
 
 impl Caller {
@@ -48,7 +51,21 @@ impl Caller {
             cut(&mut name, NAME_BYTES);
             name
         });
-        Self { peer, claimed }
+        Self {
+            peer,
+            claimed,
+            role: AdminRole::View,
+        }
+    }
+
+    /// The same sender, who may do this.
+    pub(super) fn who_may(self, role: AdminRole) -> Self {
+        Self { role, ..self }
+    }
+
+    /// What the sender may do.
+    pub(super) const fn role(&self) -> AdminRole {
+        self.role
     }
 }
 

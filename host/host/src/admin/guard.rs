@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::answer::Refused;
 use super::caller::Caller;
 use super::token::Token;
+pub(super) use crate::config::AdminRole as Role;
 use crate::telemetry;
 
 /// How a browser says where a request comes from.
@@ -25,32 +26,6 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// How it says that it opens a page, and what for.
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const DESTINATION: HeaderName = HeaderName::from_static("sec-fetch-dest");
-
-/// What somebody may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Role {
-    /// Look.
-    View,
-    /// Look, and change something.
-    Act,
-}
-
-impl Role {
-    /// Its name.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::View => "view",
-            Self::Act => "act",
-        }
-    }
-
-    /// The role with this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        [Self::View, Self::Act]
-            .into_iter()
-            .find(|it| it.name() == name)
-    }
-}
 
 /// The tokens and what each is good for. They are replaced when their files change.
 pub(super) type Tokens = Vec<(Role, Arc<ArcSwap<Token>>)>;

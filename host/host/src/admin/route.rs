@@ -10,6 +10,7 @@ use percent_encoding::percent_decode_str;
 use super::answer::{Answer, Refused};
 use super::call::Call;
 use super::interface::Interface;
+use crate::config::AdminRole;
 
 /// A path, its method, what it takes and answers, and the function that answers it.
 pub struct Route {
@@ -22,6 +23,8 @@ pub struct Route {
     pub answer: &'static str,
     /// What it does, for the documents.
     pub meaning: &'static str,
+    /// The role that it needs if it is more than its [verb](Verb) needs: that of answers with bodies of messages.
+    pub(super) needs: Option<AdminRole>,
     pub(super) run: Run,
 }
 
@@ -70,6 +73,22 @@ impl Route {
         format!("{method} {}", self.path.replace("{}", "ID"))
     }
 
+    /// The least role of those who may use it. A probe needs none.
+    pub(super) fn least(&self) -> Option<AdminRole> {
+        let by_verb = match self.verb {
+            Verb::Probe => None,
+            Verb::Read => Some(AdminRole::View),
+            Verb::Action => Some(AdminRole::Act),
+        };
+        by_verb.max(self.needs)
+    }
+
+    /// Refuses those whose role is not enough. It is the only check of a route's role: for requests, and for what the page asks on behalf of somebody.
+    pub(super) fn admit(&self, role: AdminRole) -> Result<(), Refused> {
+        self.least()
+            .map_or(Ok(()), |least| Refused::unless(role, least))
+    }
+
     /// The query as the documents show it, `?queue=…`. It is empty if there is none.
     pub fn query(&self) -> &'static str {
         match self.verb {
@@ -97,5 +116,43 @@ impl Route {
             }
             None => (self.path == path).then(String::new),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(verb: Verb, needs: Option<AdminRole>) -> Route {
+        Route {
+            verb,
+            path: "/v1/letters",
+            takes: "",
+            answer: "letters",
+            meaning: "",
+            needs,
+            run: |_, _| Box::pin(async { Err(Refused::not_found("nothing")) }),
+        }
+    }
+
+    #[test]
+    fn a_route_with_bodies_is_closed_to_those_who_may_only_look() {
+        const ALL: [AdminRole; 3] = [AdminRole::View, AdminRole::Bodies, AdminRole::Act];
+        for (verb, needs, admitted) in [
+            (Verb::Probe, None, [true, true, true]),
+            (Verb::Read, None, [true, true, true]),
+            (Verb::Read, Some(AdminRole::Bodies), [false, true, true]),
+            (Verb::Action, None, [false, false, true]),
+            // Naming a role opens no action to others.
+            (Verb::Action, Some(AdminRole::Bodies), [false, false, true]),
+        ] {
+            let route = route(verb, needs);
+            let found = ALL.map(|role| route.admit(role).is_ok());
+            assert_eq!(found, admitted, "{verb:?} {needs:?}");
+        }
+        let refused = route(Verb::Read, Some(AdminRole::Bodies)).admit(AdminRole::View);
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.access(), Some("role"));
+        assert!(refused.to_string().contains("admin-bodies-token-file"));
     }
 }

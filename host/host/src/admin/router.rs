@@ -51,13 +51,17 @@ async fn handle(
     let guard = guard.as_deref();
     let admitted = guard.map_or(Ok(()), |guard| guard.site(&parts));
     let found = admitted.and_then(|()| {
-        let (route, variable) = find(&parts.method, parts.uri.path(), guard, &parts.headers)?;
-        if let (Some(guard), Verb::Action) = (guard, route.verb) {
+        let found = find(&parts.method, parts.uri.path(), guard, &parts.headers)?;
+        if let (Some(guard), Verb::Action) = (guard, found.route.verb) {
             guard.content(&parts.headers)?;
         }
-        Ok((route, variable))
+        Ok(found)
     });
-    let (route, variable) = match found {
+    let Found {
+        route,
+        variable,
+        role,
+    } = match found {
         Ok(found) => found,
         Err(refused) => {
             let caller = Caller::of(peer, &parts.headers);
@@ -69,7 +73,7 @@ async fn handle(
         }
     };
     let mut call = Call {
-        caller: Caller::of(peer, &parts.headers),
+        caller: Caller::of(peer, &parts.headers).who_may(role),
         variable,
         query: Call::parse_query(parts.uri.query().unwrap_or_default()),
         body: Bytes::new(),
@@ -87,13 +91,20 @@ async fn handle(
     answer::response(answered)
 }
 
+/// A route, the variable part of its path, and what who asks for it may do.
+struct Found {
+    route: &'static Route,
+    variable: String,
+    role: Role,
+}
+
 /// The route of a method and path, if the token is right or not needed, and good for it.
 fn find(
     method: &Method,
     path: &str,
     guard: Option<&Guard>,
     headers: &hyper::HeaderMap,
-) -> Result<(&'static Route, String), Refused> {
+) -> Result<Found, Refused> {
     let at_path = || {
         ROUTES
             .iter()
@@ -111,9 +122,11 @@ fn find(
         )));
     };
     let found = at_path().find(|(route, _)| route.verb.accepts(method));
-    let found = found.ok_or_else(|| Refused::method(first.verb.allowed()))?;
-    if found.0.verb == Verb::Action && role < Role::Act {
-        return Err(Refused::not_allowed());
-    }
-    Ok(found)
+    let (route, variable) = found.ok_or_else(|| Refused::method(first.verb.allowed()))?;
+    route.admit(role)?;
+    Ok(Found {
+        route,
+        variable,
+        role,
+    })
 }

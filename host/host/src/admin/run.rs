@@ -12,6 +12,7 @@ use super::call::Call;
 use super::interface::Interface;
 use super::route::{Route, Verb};
 use super::routes::ROUTES;
+use crate::config::AdminRole;
 
 /// The most bytes of an action's body that are logged.
 const LOGGED_BYTES: usize = 1_000;
@@ -35,6 +36,13 @@ pub(super) async fn at(
     answered
         .map(Answer::into_json)
         .map_err(|refused| refused.to_string())
+}
+
+/// Refuses what somebody who looks at the page may not see, at any host. The page asks other hosts with its own token, which is good for everything, so the right is checked before: that to look when the page is opened, that to act where it acts.
+pub(super) fn may_ask(path: &str, role: AdminRole) -> Result<(), Refused> {
+    let mut found = ROUTES.iter().filter(|it| it.variable(path).is_some());
+    let needed = found.find_map(|route| route.needs);
+    needed.map_or(Ok(()), |needed| Refused::unless(role, needed))
 }
 
 /// Runs an action, and logs who asked for what, and its result. It runs to its end even if the client leaves.

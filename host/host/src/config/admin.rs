@@ -12,6 +12,8 @@ pub struct AdminConfig {
     pub address: SocketAddr,
     /// The file with the token. Without one, the token of the environment is used, if there is one.
     pub token_file: Option<PathBuf>,
+    /// The file with the token of those who look and see the bodies of messages.
+    pub bodies_token_file: Option<PathBuf>,
     /// The file with the token of those who only look.
     pub view_token_file: Option<PathBuf>,
     /// The names by which the interface is reached, besides `localhost` and addresses.
@@ -21,7 +23,7 @@ pub struct AdminConfig {
 /// Checks and converts the values of the interface.
 pub(super) fn convert(
     address: Option<&str>,
-    [token_file, view_token_file]: [Option<PathBuf>; 2],
+    [token_file, bodies_token_file, view_token_file]: [Option<PathBuf>; 3],
     hosts: Option<Vec<String>>,
     folder: &Path,
     places: &Places,
@@ -29,6 +31,7 @@ pub(super) fn convert(
     let Some(address) = address else {
         let alone = [
             ("admin-token-file", token_file.is_some()),
+            ("admin-bodies-token-file", bodies_token_file.is_some()),
             ("admin-view-token-file", view_token_file.is_some()),
             ("admin-hosts", hosts.is_some()),
         ];
@@ -40,9 +43,15 @@ pub(super) fn convert(
             None => Ok(None),
         };
     };
-    if view_token_file.is_some() && token_file.is_none() {
+    let lesser = [
+        ("admin-bodies-token-file", &bodies_token_file),
+        ("admin-view-token-file", &view_token_file),
+    ];
+    if token_file.is_none()
+        && let Some((key, _)) = lesser.iter().find(|(_, file)| file.is_some())
+    {
         return Err(value(
-            places.of("admin-view-token-file"),
+            places.of(key),
             "expected `admin-token-file` too, with the token of those who act: without one, everybody would have to be allowed to",
         ));
     }
@@ -58,6 +67,7 @@ pub(super) fn convert(
     Ok(Some(AdminConfig {
         address: listen_address(&places.of("admin"), address, 9465)?,
         token_file: token_file.map(|path| folder.join(path)),
+        bodies_token_file: bodies_token_file.map(|path| folder.join(path)),
         view_token_file: view_token_file.map(|path| folder.join(path)),
         hosts,
     }))

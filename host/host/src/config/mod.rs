@@ -3,6 +3,7 @@
 //! A file, the flags of the command line, environment variables and the methods of [`Backstop`](crate::Backstop) all fill the same raw form, which is checked and converted once, into [`Config`]. `host/docs/configuration.md` documents every key.
 
 mod admin;
+mod admin_role;
 mod breaker;
 mod changes;
 mod dead_letter_queues;
@@ -40,6 +41,7 @@ use backstop_files::regular_file::{self, WRITTEN};
 use backstop_traces::Wish;
 
 pub use admin::AdminConfig;
+pub use admin_role::AdminRole;
 pub use backstop_core::idempotency::RecordFormat;
 pub use breaker::BreakerOptions;
 pub use changes::Reading;
@@ -349,7 +351,11 @@ impl raw::Config {
                 .transpose()?,
             admin: admin::convert(
                 self.admin.as_deref(),
-                [self.admin_token_file, self.admin_view_token_file],
+                [
+                    self.admin_token_file,
+                    self.admin_bodies_token_file,
+                    self.admin_view_token_file,
+                ],
                 self.admin_hosts,
                 folder,
                 places,

@@ -8,9 +8,9 @@ use crate::text::chain;
 /// Reports whether a host could serve the admin interface, and who may send requests to it.
 pub(super) fn examine(config: &AdminConfig) -> Vec<Finding> {
     let mut findings = Findings::about(format!("admin interface {}", config.address));
-    match Address::token(config) {
-        Ok(Some(_)) => findings.add(Severity::Good, "requests need a token"),
-        Ok(None) => findings.add(
+    match Address::tokens(config) {
+        Ok(tokens) if !tokens.is_empty() => findings.add(Severity::Good, "requests need a token"),
+        Ok(_) => findings.add(
             Severity::Good,
             "only this machine reaches it, and each of its users may send requests: a token would prevent that",
         ),

@@ -129,6 +129,16 @@ impl Fleet {
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Answers<T> {
+        // Answers are kept for everybody who asks the same: also for those who may see less.
+        if let Err(refused) = run::may_ask(&joined(path), by.role()) {
+            return Answers {
+                of: Vec::new(),
+                missing: vec![Missing {
+                    host: THIS.to_owned(),
+                    why: refused.to_string(),
+                }],
+            };
+        }
         let found = self.found().await;
         let cell = self.answers(&format!("{path:?} {query:?}"));
         let asked = async || Arc::new(self.ask(&found, by, path, query).await);
@@ -157,6 +167,13 @@ impl Fleet {
         path: &[&str],
         body: impl Fn(&str) -> Option<Value>,
     ) -> Vec<DoneAt> {
+        if let Err(refused) = run::may_ask(&joined(path), by.role()) {
+            return vec![DoneAt {
+                host: THIS.to_owned(),
+                id: String::new(),
+                answer: Err(refused.to_string()),
+            }];
+        }
         let status: Answers<HostStatus> = self.get(by, &STATUS, &[]).await;
         let ids = status.of.into_iter().map(|(host, status)| {
             let id = id(&host, &status);
@@ -230,10 +247,7 @@ impl Fleet {
             .iter()
             .map(|(name, value)| (owned(name), owned(value)));
         let call = Call::of_page(by.clone(), query.collect(), body);
-        let parts = path
-            .iter()
-            .map(|part| format!("/{}", utf8_percent_encode(part, PART)));
-        run::at(&self.interface, &parts.collect::<String>(), call).await
+        run::at(&self.interface, &joined(path), call).await
     }
 
     /// Where the answers to a question are, or come to. Who asks the same meanwhile waits for them.
@@ -318,6 +332,14 @@ impl Fleet {
 
 fn too_slow() -> String {
     format!("it has not answered within {ANSWER:?}")
+}
+
+/// `/v1/messages/ID` of its parts.
+fn joined(parts: &[&str]) -> String {
+    let parts = parts
+        .iter()
+        .map(|part| format!("/{}", utf8_percent_encode(part, PART)));
+    parts.collect()
 }
 
 /// The hosts that have not answered one of several questions, each once.

@@ -97,7 +97,7 @@ pub(super) fn sign_in(needs_token: bool, session: Option<&Session>) -> Markup {
                         label { "Token"
                             input name="token" type="password" required autocomplete="current-password";
                         }
-                        p .hint { "That of " code { "admin-token-file" } ", or of " code { "admin-view-token-file" } " to look only." }
+                        p .hint { "That of " code { "admin-token-file" } ", or to look only, of " code { "admin-bodies-token-file" } " or " code { "admin-view-token-file" } "." }
                     }
                     button { "Sign in" }
                     output role="alert" {}

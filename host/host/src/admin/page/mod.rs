@@ -197,13 +197,15 @@ impl Page {
             "/page/sign-in" => self.sign_in(&call),
             "/page/sign-out" => Ok(with_cookie(&session::no_cookie(&self.cookie))),
             "/page/what-if" => {
-                let by = caller.clone().named(&acting(session)?.name);
+                let session = acting(session)?;
+                let by = caller.clone().named(&session.name).who_may(session.role);
                 let asked = what_if::ask(&self.interface, &by, &call)?;
                 tracing::info!(%by, "asked what another policy would do");
                 Ok(answer::response(Answer::json(&asked)))
             }
             "/page/act" => {
-                let by = caller.clone().named(&acting(session)?.name);
+                let session = acting(session)?;
+                let by = caller.clone().named(&session.name).who_may(session.role);
                 let done = act::act(&self.fleet, &by, &call).await?;
                 Ok(answer::response(Answer::json(&done)))
             }
@@ -234,11 +236,14 @@ impl Page {
             }
             return form;
         }
+        let signed_in = session.as_ref().map(|session| session.role);
+        let role = signed_in.max(role.ok()).unwrap_or(Role::View);
+        let by = caller.clone().who_may(role);
         let view = View {
             fleet: &self.fleet,
             by: match &session {
-                Some(session) => caller.clone().named(&session.name),
-                None => caller.clone(),
+                Some(session) => by.named(&session.name),
+                None => by,
             },
             session,
             query: Call::parse_query(parts.uri.query().unwrap_or_default()),
@@ -339,9 +344,7 @@ impl Page {
 fn acting(session: Option<Session>) -> Result<Session, Refused> {
     let session =
         session.ok_or_else(|| Refused::unauthorized("sign in first: every action has a name"))?;
-    if session.role < Role::Act {
-        return Err(Refused::not_allowed());
-    }
+    Refused::unless(session.role, Role::Act)?;
     Ok(session)
 }
 

@@ -48,4 +48,45 @@ impl View<'_> {
             Some(_) => None,
         }
     }
+
+    /// Why this person may not see the bodies of messages, if so.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no view shows a body yet"))]
+    pub(super) fn may_see_bodies(&self) -> Option<&'static str> {
+        (self.by.role() < Role::Bodies)
+            .then_some("Your token does not show the bodies of messages.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::interface::Interface;
+    use crate::http_server::Peer;
+    use hyper::HeaderMap;
+
+    #[test]
+    fn bodies_are_seen_with_the_role_for_it_and_by_those_who_act() {
+        let fleet = Fleet::new(Interface::of(Vec::new()), Vec::new(), None);
+        let peer = Peer::Address("10.0.0.1:4242".parse().unwrap());
+        for (role, may_see, may_act) in [
+            (None, false, false),
+            (Some(Role::View), false, false),
+            (Some(Role::Bodies), true, false),
+            (Some(Role::Act), true, true),
+        ] {
+            let by = Caller::of(peer, &HeaderMap::new());
+            let view = View {
+                fleet: &fleet,
+                by: role.map_or(by.clone(), |role| by.who_may(role)),
+                session: role.map(|role| Session {
+                    name: "ana".to_owned(),
+                    role,
+                }),
+                query: Vec::new(),
+                now: Timestamp(0),
+            };
+            assert_eq!(view.may_see_bodies().is_none(), may_see, "{role:?}");
+            assert_eq!(view.may_not_act().is_none(), may_act, "{role:?}");
+        }
+    }
 }

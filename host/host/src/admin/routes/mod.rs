@@ -25,9 +25,9 @@ pub use story::HostStory;
 pub use waiting::{HostMessages, HostWaiting, QueueReach};
 pub use wake::HostAnswer;
 
-/// Makes [`ROUTES`] from a table: what a route means, its verb and its path; what it takes, which is the query or the name of the body; the name of its answer; and the function that answers. The names are those of the definitions in `admin.schema.json`.
+/// Makes [`ROUTES`] from a table: what a route means, its verb and its path; what it takes, which is the query or the name of the body; `for Bodies` if its answer has bodies of messages; the name of its answer; and the function that answers. The names are those of the definitions in `admin.schema.json`.
 macro_rules! routes {
-    ($($(#[doc = $meaning:literal])+ $verb:ident $path:literal $(($takes:literal))? -> $answer:literal = $run:path;)*) => {
+    ($($(#[doc = $meaning:literal])+ $verb:ident $path:literal $(($takes:literal))? $(for $role:ident)? -> $answer:literal = $run:path;)*) => {
         /// All routes, in the order of the documentation.
         pub const ROUTES: &[Route] = &[$(Route {
             verb: Verb::$verb,
@@ -35,6 +35,7 @@ macro_rules! routes {
             takes: concat!($($takes)?),
             answer: $answer,
             meaning: concat!($($meaning),+).trim_ascii_start(),
+            needs: [$(Some(crate::config::AdminRole::$role),)? None][0],
             run: |host, call| Box::pin($run(host, call)),
         },)*];
     };

@@ -63,9 +63,15 @@ table! {
         flag: Some(Flag::new("admin-token-file", "FILE", "The file with the token of the admin interface [default: BACKSTOP_ADMIN_TOKEN]").overriding_file()),
     }
 
-    /// The file with a second token of the admin interface, for those who look at the page and change nothing.
+    /// The file with a token of the admin interface for those who look, see the bodies of messages, and change nothing.
+    admin_bodies_token_file: Option<PathBuf> => admin_bodies_token_file(Path) {
+        row: "file with another token, for those who [look](page.md#who-may-do-what), see bodies of messages, and change nothing",
+        shown: "none: who may act may see bodies",
+    }
+
+    /// The file with a token of the admin interface for those who look at the page, see no bodies of messages, and change nothing.
     admin_view_token_file: Option<PathBuf> => admin_view_token_file(Path) {
-        row: "file with a second token, for those who [look](page.md#who-may-do-what) and change nothing",
+        row: "file with another token, for those who [look](page.md#who-may-do-what), see no bodies, and change nothing",
         shown: "none: who has the token may act",
     }
 
