@@ -17,6 +17,7 @@ mod letters;
 mod night;
 mod page;
 mod probes;
+mod proxy;
 mod schema;
 mod tls;
 mod validator;

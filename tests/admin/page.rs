@@ -170,7 +170,7 @@ async fn the_page_is_seen_with_each_token_and_changed_with_one_of_them() {
             assert_eq!(ana.see(path).await.0, StatusCode::OK, "{path}");
         }
         let (_, text) = ana.see("/waiting?queue=orders").await;
-        assert!(text.contains("Your token is for looking only"), "{text}");
+        assert!(text.contains("You may look only."), "{text}");
         assert!(text.contains(&format!("Ana ({role})")), "{text}");
         let (status, refused) = ana.act(&pause).await;
         assert_eq!(status, StatusCode::FORBIDDEN, "{refused}");

@@ -38,6 +38,7 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
     for table in [
         &example,
         &example["decisions"],
+        &example["admin-proxy"],
         &example["limits"],
         &example["limits"]["compile"],
         &example["policies"],
@@ -50,7 +51,14 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
     ] {
         keys.extend(table.as_table().unwrap().keys().cloned());
     }
-    for section in ["decisions", "lambda", "limits", "policies", "queues"] {
+    for section in [
+        "admin-proxy",
+        "decisions",
+        "lambda",
+        "limits",
+        "policies",
+        "queues",
+    ] {
         keys.remove(section);
     }
     keys.insert("record".to_owned());

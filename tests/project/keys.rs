@@ -12,8 +12,9 @@ const CONFIGURATION: &str = "host/docs/configuration.md";
 const SCHEMA: &str = "host/docs/backstop.schema.json";
 
 /// Each section of the document with a table of keys, and the tables whose keys it has.
-const SECTIONS: [(&str, &[&str]); 9] = [
+const SECTIONS: [(&str, &[&str]); 10] = [
     ("## Top level", &["", "decisions"]),
+    ("## `[admin-proxy]`", &["admin-proxy"]),
     ("## `[limits]`", &["limits"]),
     ("### `limits.compile`", &["limits.compile"]),
     ("## `[policies]`", &["policies"]),

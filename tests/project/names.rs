@@ -11,7 +11,7 @@ use backstop_tests::backstop::{program, text};
 use backstop_tests::documents::{blocks, document, documents, top};
 
 /// Names that are others': of AWS, Linux, libraries that are compared, programs, and examples.
-const OF_OTHERS: [&str; 46] = [
+const OF_OTHERS: [&str; 48] = [
     "INSTA_UPDATE",
     "ByteStreamError",
     "CAP_SYS_PTRACE",
@@ -38,6 +38,7 @@ const OF_OTHERS: [&str; 46] = [
     "expires_after_seconds",
     "expiry_attr",
     "handleMessageBatch",
+    "http_host",
     "in_progress_expiry_attr",
     "invalid-orders",
     "key_attr",
@@ -45,6 +46,7 @@ const OF_OTHERS: [&str; 46] = [
     "makeIdempotent",
     "max_user_watches",
     "orders-fn",
+    "proxy_set_header",
     "sort_key_attr",
     "sqs-consumer",
     "static_pk_value",

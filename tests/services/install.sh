@@ -44,6 +44,7 @@ debian() {
 debian registry docker-registry docker-registry "distribution 2.8 or later"
 debian prometheus promtool prometheus "Prometheus 2.42 or later"
 debian prometheus prometheus prometheus "Prometheus 2.42 or later"
+debian caddy caddy caddy "Caddy 2.6 or later"
 # A browser needs many libraries, so it is installed and not unpacked.
 if ! command -v chromium >/dev/null; then
     [ "$(id -u)" = 0 ] || { echo "the tests need chromium: install it" >&2; exit 1; }

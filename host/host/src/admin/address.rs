@@ -146,9 +146,19 @@ impl Address {
             tasks.spawn(refresh(token, path, others));
         }
         tracing::info!("serving the admin interface at http://{address}");
+        if let Some(proxy) = &config.proxy {
+            let from = proxy.from.iter().map(ToString::to_string);
+            let from = from.collect::<Vec<_>>().join(", ");
+            let header = proxy.header.as_str();
+            tracing::info!(header, from, "a proxy names who uses the admin interface");
+        }
         let acting = tokens.iter().find(|(role, _)| *role == Role::Act);
         let acting = acting.map(|(_, token)| Arc::clone(token));
-        let guard = Arc::new(Guard::new(tokens, config.hosts.clone()));
+        let guard = Arc::new(Guard::new(
+            tokens,
+            config.hosts.clone(),
+            config.proxy.clone(),
+        ));
         let page = Page::new(interface, Arc::clone(&guard), fleet.to_vec(), acting);
         let app = router::app(Arc::clone(interface), guard, page);
         tasks.spawn(http_server::serve(listener, app));

@@ -121,10 +121,20 @@ impl Refused {
         let reason = match needed {
             AdminRole::View => "looking needs a token of this host",
             AdminRole::Bodies => {
-                "this token does not show bodies of messages: expected that of `admin-bodies-token-file` or of `admin-token-file`"
+                "you may not see bodies of messages: expected the role `bodies` or `act`, such as by the token of `admin-bodies-token-file`"
             }
-            AdminRole::Act => "this token is for looking only: expected that of `admin-token-file`",
+            AdminRole::Act => {
+                "you may look only: expected the role `act`, such as by the token of `admin-token-file`"
+            }
         };
+        let mut refused = Self::new(StatusCode::FORBIDDEN, reason);
+        refused.access = Some("role");
+        refused
+    }
+
+    /// 403: the proxy names somebody who is in none of the groups that may do anything.
+    pub(super) fn no_group() -> Self {
+        let reason = "you are in no group that may look: expected one of `admin-proxy.groups`";
         let mut refused = Self::new(StatusCode::FORBIDDEN, reason);
         refused.access = Some("role");
         refused

@@ -14,12 +14,20 @@ pub(super) const USER: &str = "x-backstop-user";
 /// The most bytes of a claimed name that are logged.
 const NAME_BYTES: usize = 100;
 
+/// The name of who sends a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Name {
+    /// The client gives it to its user. Nothing proves it.
+    Claimed(String),
+    /// The proxy has signed its owner in.
+    ByProxy(String),
+}
+
 /// Who sends a request. `Display` is for the log: one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
     peer: Peer,
-    /// The name that the client gives its user. Nothing proves it.
-    claimed: Option<String>,
+    name: Option<Name>,
     /// What the sender may do, as far as a token says.
     role: AdminRole,
 }
@@ -30,16 +38,23 @@ impl Caller {
         let mut name = name.to_owned();
         cut(&mut name, NAME_BYTES);
         Self {
-            claimed: Some(name).filter(|name| !name.is_empty()),
+            name: Some(name)
+                .filter(|name| !name.is_empty())
+                .map(Name::Claimed),
             ..self
         }
     }
 
     /// What other hosts are to log: the name, and where the request came from.
     pub(super) fn for_others(&self) -> String {
-        match (&self.claimed, self.peer) {
-            (Some(name), Peer::Address(address)) => format!("{name} from {}", address.ip()),
-            (Some(name), Peer::Process { .. }) => name.clone(),
+        match (&self.name, self.peer) {
+            (Some(Name::Claimed(name)), Peer::Address(address)) => {
+                format!("{name} from {}", address.ip())
+            }
+            (Some(Name::ByProxy(name)), Peer::Address(address)) => {
+                format!("{name} by the proxy {}", address.ip())
+            }
+            (Some(Name::Claimed(name) | Name::ByProxy(name)), Peer::Process { .. }) => name.clone(),
             (None, _) => self.to_string(),
         }
     }
@@ -53,7 +68,16 @@ impl Caller {
         });
         Self {
             peer,
-            claimed,
+            name: claimed.map(Name::Claimed),
+            role: AdminRole::View,
+        }
+    }
+
+    /// Somebody whom the proxy at this address names.
+    pub(super) fn by_proxy(peer: Peer, name: &str) -> Self {
+        Self {
+            peer,
+            name: Some(Name::ByProxy(name.to_owned())),
             role: AdminRole::View,
         }
     }
@@ -80,8 +104,9 @@ impl fmt::Display for Caller {
             }
             Peer::Address(address) => write!(f, "{address}")?,
         }
-        match &self.claimed {
-            Some(name) => write!(f, " (claims to be `{}`)", one_line(name)),
+        match &self.name {
+            Some(Name::Claimed(name)) => write!(f, " (claims to be `{}`)", one_line(name)),
+            Some(Name::ByProxy(name)) => write!(f, " (`{}`, by proxy)", one_line(name)),
             None => Ok(()),
         }
     }
@@ -104,6 +129,10 @@ mod tests {
         let peer = Peer::Address("10.0.0.1:4242".parse().unwrap());
         let shown = Caller::of(peer, &headers).to_string();
         assert_eq!(shown, "10.0.0.1:4242 (claims to be `ana`)");
+        let proven = Caller::by_proxy(peer, "ana\u{9b}31m");
+        let shown = proven.to_string();
+        assert_eq!(shown, "10.0.0.1:4242 (`ana\\u{9b}31m`, by proxy)");
+        assert_eq!(proven.for_others(), "ana\u{9b}31m by the proxy 10.0.0.1");
         let long = [b"\xc2\x9b31m".as_slice(), &[b'x'; 5_000]].concat();
         headers.insert(USER, long.as_slice().try_into().unwrap());
         let shown = Caller::of(peer, &headers).to_string();

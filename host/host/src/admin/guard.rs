@@ -16,8 +16,12 @@ use tokio::time::Instant;
 
 use super::answer::Refused;
 use super::caller::Caller;
+use super::header::only;
+use super::proxy::{self, Identity};
 use super::token::Token;
+use crate::config::AdminProxy;
 pub(super) use crate::config::AdminRole as Role;
+use crate::http_server::Peer;
 use crate::telemetry;
 
 /// How a browser says where a request comes from.
@@ -37,6 +41,8 @@ pub(super) struct Guard {
     tokens: Tokens,
     /// The names by which the interface is reached, besides `localhost` and addresses; in lower case.
     hosts: Vec<String>,
+    /// The proxy that names who has signed in.
+    proxy: Option<AdminProxy>,
     /// The refusals since the last one that was logged, and when that was.
     unlogged: Mutex<(u64, Option<Instant>)>,
 }
@@ -46,10 +52,11 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Guard {
     /// Requires one of these tokens, if there are any, and accepts these names.
-    pub(super) fn new(tokens: Tokens, hosts: Vec<String>) -> Self {
+    pub(super) fn new(tokens: Tokens, hosts: Vec<String>, proxy: Option<AdminProxy>) -> Self {
         Self {
             tokens,
             hosts,
+            proxy,
             unlogged: Mutex::default(),
         }
     }
@@ -143,6 +150,33 @@ impl Guard {
         good.map(|(role, _)| *role).max()
     }
 
+    /// Whom the proxy names as the sender of a request, if it comes from the proxy and names somebody: then nothing else in the request counts, such as a token. If no token is needed, it has to name somebody: all that it lets through must not become everybody's.
+    pub(super) fn proxied(
+        &self,
+        peer: Peer,
+        headers: &HeaderMap,
+    ) -> Result<Option<Identity>, Refused> {
+        let Some(proxy) = &self.proxy else {
+            return Ok(None);
+        };
+        let named = proxy::identity(proxy, peer, headers)?;
+        if named.is_none() && self.tokens.is_empty() && proxy::is_from(proxy, peer) {
+            return Err(Refused::unauthorized(format!(
+                "expected the header `{}`, in which the proxy names who has signed in",
+                proxy.header
+            )));
+        }
+        Ok(named)
+    }
+
+    /// What a request may do: by the proxy that names its sender, or else by its token.
+    pub(super) fn identity(&self, peer: Peer, headers: &HeaderMap) -> Result<Identity, Refused> {
+        match self.proxied(peer, headers)? {
+            Some(named) => Ok(named),
+            None => self.token(headers).map(Identity::unnamed),
+        }
+    }
+
     /// What a request may do by its token. Refuses requests without one.
     pub(super) fn token(&self, headers: &HeaderMap) -> Result<Role, Refused> {
         if self.tokens.is_empty() {
@@ -194,16 +228,6 @@ impl Guard {
 
 fn other_site() -> Refused {
     Refused::forbidden("requests of other sites are refused")
-}
-
-/// The value of a header that must not be repeated.
-fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Refused> {
-    let mut values = headers.get_all(&name).iter();
-    let first = values.next();
-    match values.next() {
-        Some(_) => Err(Refused::invalid(format!("expected one `{name}` header"))),
-        None => Ok(first),
-    }
 }
 
 /// A host with or without a port, and without a user.

@@ -3,7 +3,7 @@ use hyper::Request;
 use super::*;
 
 fn guard() -> Guard {
-    Guard::new(Vec::new(), vec!["backstop.internal".to_owned()])
+    Guard::new(Vec::new(), vec!["backstop.internal".to_owned()], None)
 }
 
 /// A request with these headers.
@@ -148,6 +148,7 @@ fn only_the_token_is_accepted() {
     let guard = Guard::new(
         vec![(Role::Act, Arc::new(ArcSwap::from_pointee(token)))],
         Vec::new(),
+        None,
     );
     let given = |values: &[&str]| {
         let headers: Vec<_> = values
@@ -177,6 +178,64 @@ fn only_the_token_is_accepted() {
         let refused = given(values).unwrap_err();
         assert!(!refused.to_string().contains(TOKEN), "{refused}");
     }
-    let open = Guard::new(Vec::new(), Vec::new());
+    let open = Guard::new(Vec::new(), Vec::new(), None);
     assert_eq!(open.token(&HeaderMap::new()), Ok(Role::Act));
+}
+
+#[test]
+fn a_proxy_that_names_nobody_opens_nothing() {
+    let proxy = AdminProxy {
+        header: HeaderName::from_static("x-user"),
+        from: vec!["10.0.0.5/32".parse().unwrap()],
+        role: Some(Role::Bodies),
+        groups: None,
+    };
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), TOKEN).unwrap();
+    let token = Arc::new(ArcSwap::from_pointee(Token::read(file.path()).unwrap()));
+    let open = Guard::new(Vec::new(), Vec::new(), Some(proxy.clone()));
+    let closed = Guard::new(vec![(Role::Act, token)], Vec::new(), Some(proxy));
+    let bearer = format!("Bearer {TOKEN}");
+    let (ana, token) = (("x-user", "ana"), ("authorization", bearer.as_str()));
+    let (proxy, other) = ("10.0.0.5:4242", "127.0.0.1:4242");
+    let named = Ok(Some("ana".to_owned()));
+    for (guard, peer, headers, role, name) in [
+        (&open, proxy, [].as_slice(), Err(()), Err(())),
+        (&open, proxy, &[token], Err(()), Err(())),
+        (&open, proxy, &[ana], Ok(Role::Bodies), named.clone()),
+        // Who is on this machine needs no token, and gets no name.
+        (&open, other, &[], Ok(Role::Act), Ok(None)),
+        (&open, other, &[ana], Ok(Role::Act), Ok(None)),
+        (&closed, proxy, &[], Err(()), Err(())),
+        (&closed, proxy, &[token], Ok(Role::Act), Ok(None)),
+        // The token of a request that the proxy names does not count: it may be one of the proxy's own.
+        (
+            &closed,
+            proxy,
+            &[ana, token],
+            Ok(Role::Bodies),
+            named.clone(),
+        ),
+        (
+            &closed,
+            proxy,
+            &[ana, ("authorization", "Bearer eyJhbGciOi")],
+            Ok(Role::Bodies),
+            named,
+        ),
+        (&closed, other, &[ana], Err(()), Err(())),
+        (&closed, other, &[ana, token], Ok(Role::Act), Ok(None)),
+    ] {
+        let headers_of = request("/", headers).headers;
+        let peer = Peer::Address(peer.parse().unwrap());
+        let found = guard.identity(peer, &headers_of);
+        let found = found.map_err(|_| ());
+        assert_eq!(
+            found.as_ref().ok().map(|it| it.role),
+            role.ok(),
+            "{headers:?}"
+        );
+        assert_eq!(found.map(|it| it.name), name, "{headers:?}");
+    }
 }

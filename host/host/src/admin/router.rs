@@ -9,12 +9,14 @@ use hyper::{Method, Request};
 use super::answer::{self, Refused};
 use super::call::{self, Call};
 use super::caller::Caller;
-use super::guard::{Guard, Role};
+use super::guard::Guard;
 use super::interface::Interface;
 use super::page::Page;
+use super::proxy::Identity;
 use super::route::{Route, Verb};
 use super::routes::ROUTES;
 use super::run::act;
+use crate::config::AdminRole;
 use crate::http_server::{App, FullResponse, Peer};
 
 /// Answers the requests of this machine's commands: there is no guard, and no page.
@@ -51,7 +53,11 @@ async fn handle(
     let guard = guard.as_deref();
     let admitted = guard.map_or(Ok(()), |guard| guard.site(&parts));
     let found = admitted.and_then(|()| {
-        let found = find(&parts.method, parts.uri.path(), guard, &parts.headers)?;
+        let who = || match guard {
+            Some(guard) => guard.identity(peer, &parts.headers),
+            None => Ok(Identity::unnamed(AdminRole::Act)),
+        };
+        let found = find(&parts.method, parts.uri.path(), who)?;
         if let (Some(guard), Verb::Action) = (guard, found.route.verb) {
             guard.content(&parts.headers)?;
         }
@@ -60,7 +66,7 @@ async fn handle(
     let Found {
         route,
         variable,
-        role,
+        who,
     } = match found {
         Ok(found) => found,
         Err(refused) => {
@@ -73,7 +79,7 @@ async fn handle(
         }
     };
     let mut call = Call {
-        caller: Caller::of(peer, &parts.headers).who_may(role),
+        caller: who.caller(peer, &parts.headers),
         variable,
         query: Call::parse_query(parts.uri.query().unwrap_or_default()),
         body: Bytes::new(),
@@ -91,19 +97,18 @@ async fn handle(
     answer::response(answered)
 }
 
-/// A route, the variable part of its path, and what who asks for it may do.
+/// A route, the variable part of its path, and who asks for it.
 struct Found {
     route: &'static Route,
     variable: String,
-    role: Role,
+    who: Identity,
 }
 
 /// The route of a method and path, if the token is right or not needed, and good for it.
 fn find(
     method: &Method,
     path: &str,
-    guard: Option<&Guard>,
-    headers: &hyper::HeaderMap,
+    who: impl FnOnce() -> Result<Identity, Refused>,
 ) -> Result<Found, Refused> {
     let at_path = || {
         ROUTES
@@ -111,9 +116,10 @@ fn find(
             .filter_map(|route| route.variable(path).map(|variable| (route, variable)))
     };
     let is_open = at_path().any(|(route, _)| route.verb == Verb::Probe);
-    let role = match guard {
-        Some(guard) if !is_open => guard.token(headers)?,
-        Some(_) | None => Role::Act,
+    let who = if is_open {
+        Identity::unnamed(AdminRole::View)
+    } else {
+        who()?
     };
     let Some((first, _)) = at_path().next() else {
         return Err(Refused::not_found(format!(
@@ -123,10 +129,10 @@ fn find(
     };
     let found = at_path().find(|(route, _)| route.verb.accepts(method));
     let (route, variable) = found.ok_or_else(|| Refused::method(first.verb.allowed()))?;
-    route.admit(role)?;
+    route.admit(who.role)?;
     Ok(Found {
         route,
         variable,
-        role,
+        who,
     })
 }

@@ -306,6 +306,7 @@ macro_rules! shared {
 
 shared! {
     Config: "", |raw| raw;
+    AdminProxy: "admin-proxy.", |raw| raw.admin_proxy.get_or_insert_default();
     Decisions: "decisions.", |raw| raw.decisions.get_or_insert_default();
     Policies: "policies.", |raw| raw.policies.get_or_insert_default();
     Rollback: "policies.rollback.", |raw| raw.policies.get_or_insert_default().rollback.get_or_insert_default();

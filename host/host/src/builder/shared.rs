@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Backstop;
+use crate::config::AdminRole;
 use crate::config::raw::{self, Span};
 
 /// Values that all queues share.
@@ -32,6 +33,32 @@ impl Backstop {
             },
         });
         self.top("decisions").top("decisions.record")
+    }
+
+    /// Believes a proxy at these addresses, such as `10.0.0.5` or `10.0.1.0/24`, which names in this header who has signed in. What they may do say [`admin_proxy_role`](Self::admin_proxy_role) and [`admin_proxy_groups`](Self::admin_proxy_groups), of which one is required.
+    pub fn admin_proxy(
+        mut self,
+        header: impl Into<String>,
+        from: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let proxy = self.raw.admin_proxy.get_or_insert_default();
+        proxy.header = header.into();
+        proxy.from = from.into_iter().map(Into::into).collect();
+        self.top("admin-proxy.header").top("admin-proxy.from")
+    }
+
+    /// Lets those whom the [proxy](Self::admin_proxy) names do what their groups may, which it names in this header.
+    pub fn admin_proxy_groups(
+        mut self,
+        header: impl Into<String>,
+        roles: impl IntoIterator<Item = (impl Into<String>, AdminRole)>,
+    ) -> Self {
+        let proxy = self.raw.admin_proxy.get_or_insert_default();
+        proxy.groups_header = Some(header.into());
+        let roles = roles.into_iter();
+        proxy.groups = Some(roles.map(|(group, role)| (group.into(), role)).collect());
+        self.top("admin-proxy.groups-header")
+            .top("admin-proxy.groups")
     }
 
     /// The directory in which good versions and compiled code are stored, or `off`. The default is in the user's cache directory.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{ConfigError, Places, admin_url, listen_address, value};
+use super::{AdminProxy, ConfigError, Places, admin_proxy, admin_url, listen_address, raw, value};
 
 /// An address for the admin interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct AdminConfig {
     pub view_token_file: Option<PathBuf>,
     /// The names by which the interface is reached, besides `localhost` and addresses.
     pub hosts: Vec<String>,
+    /// The proxy that names who has signed in.
+    pub proxy: Option<AdminProxy>,
 }
 
 /// Checks and converts the values of the interface.
@@ -25,6 +27,7 @@ pub(super) fn convert(
     address: Option<&str>,
     [token_file, bodies_token_file, view_token_file]: [Option<PathBuf>; 3],
     hosts: Option<Vec<String>>,
+    proxy: Option<raw::AdminProxy>,
     folder: &Path,
     places: &Places,
 ) -> Result<Option<AdminConfig>, ConfigError> {
@@ -34,6 +37,7 @@ pub(super) fn convert(
             ("admin-bodies-token-file", bodies_token_file.is_some()),
             ("admin-view-token-file", view_token_file.is_some()),
             ("admin-hosts", hosts.is_some()),
+            ("admin-proxy", proxy.is_some()),
         ];
         return match alone.iter().find(|(_, is_set)| *is_set) {
             Some((key, _)) => Err(value(
@@ -70,6 +74,9 @@ pub(super) fn convert(
         bodies_token_file: bodies_token_file.map(|path| folder.join(path)),
         view_token_file: view_token_file.map(|path| folder.join(path)),
         hosts,
+        proxy: proxy
+            .map(|proxy| admin_proxy::convert(proxy, places))
+            .transpose()?,
     }))
 }
 

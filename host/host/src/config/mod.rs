@@ -3,6 +3,7 @@
 //! A file, the flags of the command line, environment variables and the methods of [`Backstop`](crate::Backstop) all fill the same raw form, which is checked and converted once, into [`Config`]. `host/docs/configuration.md` documents every key.
 
 mod admin;
+mod admin_proxy;
 mod admin_role;
 mod breaker;
 mod changes;
@@ -41,6 +42,7 @@ use backstop_files::regular_file::{self, WRITTEN};
 use backstop_traces::Wish;
 
 pub use admin::AdminConfig;
+pub use admin_proxy::AdminProxy;
 pub use admin_role::AdminRole;
 pub use backstop_core::idempotency::RecordFormat;
 pub use breaker::BreakerOptions;
@@ -357,6 +359,7 @@ impl raw::Config {
                     self.admin_view_token_file,
                 ],
                 self.admin_hosts,
+                self.admin_proxy,
                 folder,
                 places,
             )?,

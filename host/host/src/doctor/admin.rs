@@ -16,5 +16,14 @@ pub(super) fn examine(config: &AdminConfig) -> Vec<Finding> {
         ),
         Err(error) => findings.add(Severity::Wrong, chain(&error)),
     }
+    if let Some(proxy) = &config.proxy {
+        let from = proxy.from.iter().map(ToString::to_string);
+        let from = from.collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "the header `{}` is believed from {from}: nobody else may reach the interface from there, and the proxy has to replace the header",
+            proxy.header
+        );
+        findings.add(Severity::Good, text);
+    }
     findings.found
 }

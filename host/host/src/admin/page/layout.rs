@@ -71,8 +71,8 @@ fn who(view: &View<'_>) -> Markup {
         div .who {
             @match &view.session {
                 Some(session) => {
-                    span { (shown(&session.name)) " (" (session.role.name()) ")" }
-                    button type="button" data-send="/page/sign-out" { "Sign out" }
+                    span { (shown(&session.name)) " (" (session.role.name()) @if session.is_by_proxy { ", by proxy" } ")" }
+                    @if !session.is_by_proxy { button type="button" data-send="/page/sign-out" { "Sign out" } }
                 }
                 None => a href="/page/sign-in" { "Sign in" }
             }

@@ -46,6 +46,7 @@ use super::call::{self, Call};
 use super::caller::Caller;
 use super::guard::{Guard, Role};
 use super::interface::Interface;
+use super::proxy::Identity;
 use super::token::Token;
 use crate::http_server::{FullResponse, Peer};
 
@@ -149,15 +150,21 @@ impl Page {
 
     /// Answers a request to one of its paths.
     pub(super) async fn answer(&self, parts: &Parts, body: Incoming, peer: Peer) -> FullResponse {
-        let caller = Caller::of(peer, &HeaderMap::new());
+        let mut caller = Caller::of(peer, &HeaderMap::new());
         // No link opens what asks every host to count.
         let admitted = if PREVIEWS.contains(&parts.uri.path()) {
             self.guard.site(parts)
         } else {
             self.guard.page(parts)
         };
-        let answered = match admitted {
-            Ok(()) => self.answered(parts, body, &caller).await,
+        let named = admitted.and_then(|()| self.guard.proxied(peer, &parts.headers));
+        let answered = match named {
+            Ok(named) => {
+                if let Some(named) = &named {
+                    caller = named.caller(peer, &parts.headers);
+                }
+                self.answered(parts, body, &caller, named).await
+            }
             Err(refused) => Err(refused),
         };
         answered.unwrap_or_else(|refused| {
@@ -171,6 +178,7 @@ impl Page {
         parts: &Parts,
         body: Incoming,
         caller: &Caller,
+        named: Option<Identity>,
     ) -> Result<FullResponse, Refused> {
         let path = parts.uri.path();
         let is_read = [Method::GET, Method::HEAD].contains(&parts.method);
@@ -181,7 +189,11 @@ impl Page {
             Refused::unavailable("too many people look at the page at the same time: try again")
         })?;
         let sessions = self.sessions();
-        let session = session::of(&self.cookie, &parts.headers, &sessions, clock::now());
+        // Whom the proxy names needs no cookie, and none counts.
+        let session = match named.and_then(Session::by_proxy) {
+            Some(session) => Some(session),
+            None => session::of(&self.cookie, &parts.headers, &sessions, clock::now()),
+        };
         if is_read {
             return Ok(self.read(parts, caller, session).await);
         }
@@ -194,18 +206,21 @@ impl Page {
         self.guard.content(&parts.headers)?;
         let call = Call::of_body(caller.clone(), call::read_body(body).await?);
         match path {
+            "/page/sign-in" if session.as_ref().is_some_and(|it| it.is_by_proxy) => Err(
+                Refused::conflict("the proxy has signed you in: sign out there to be another one"),
+            ),
             "/page/sign-in" => self.sign_in(&call),
             "/page/sign-out" => Ok(with_cookie(&session::no_cookie(&self.cookie))),
             "/page/what-if" => {
                 let session = acting(session)?;
-                let by = caller.clone().named(&session.name).who_may(session.role);
+                let by = by_session(caller, &session);
                 let asked = what_if::ask(&self.interface, &by, &call)?;
                 tracing::info!(%by, "asked what another policy would do");
                 Ok(answer::response(Answer::json(&asked)))
             }
             "/page/act" => {
                 let session = acting(session)?;
-                let by = caller.clone().named(&session.name).who_may(session.role);
+                let by = by_session(caller, &session);
                 let done = act::act(&self.fleet, &by, &call).await?;
                 Ok(answer::response(Answer::json(&done)))
             }
@@ -216,9 +231,10 @@ impl Page {
     /// A view, or the form to sign in.
     async fn read(&self, parts: &Parts, caller: &Caller, session: Option<Session>) -> FullResponse {
         let path = parts.uri.path();
+        let is_by_proxy = session.as_ref().is_some_and(|it| it.is_by_proxy);
         let role = self.guard.token(&parts.headers);
         let may_look = session.is_some() || role.is_ok();
-        if !may_look || path == "/page/sign-in" {
+        if !may_look || (path == "/page/sign-in" && !is_by_proxy) {
             let needs_token = !self.guard.tokens().is_empty();
             let status = if may_look {
                 StatusCode::OK
@@ -236,15 +252,20 @@ impl Page {
             }
             return form;
         }
-        let signed_in = session.as_ref().map(|session| session.role);
-        let role = signed_in.max(role.ok()).unwrap_or(Role::View);
-        let by = caller.clone().who_may(role);
+        let role = match &session {
+            Some(session) if is_by_proxy => session.role,
+            signed_in => {
+                let signed_in = signed_in.as_ref().map(|session| session.role);
+                signed_in.max(role.ok()).unwrap_or(Role::View)
+            }
+        };
         let view = View {
             fleet: &self.fleet,
             by: match &session {
-                Some(session) => by.named(&session.name),
-                None => by,
-            },
+                Some(session) => by_session(caller, session),
+                None => caller.clone(),
+            }
+            .who_may(role),
             session,
             query: Call::parse_query(parts.uri.query().unwrap_or_default()),
             now: clock::now(),
@@ -334,7 +355,11 @@ impl Page {
         let sessions = self.sessions();
         let signing = sessions.iter().find(|(of, _)| *of == role);
         let (_, signing) = signing.ok_or_else(|| Refused::unauthorized("the token has changed"))?;
-        let session = Session { name, role };
+        let session = Session {
+            name,
+            role,
+            is_by_proxy: false,
+        };
         let cookie = session::cookie(&self.cookie, &session, signing, clock::now());
         Ok(with_cookie(&cookie))
     }
@@ -346,6 +371,17 @@ fn acting(session: Option<Session>) -> Result<Session, Refused> {
         session.ok_or_else(|| Refused::unauthorized("sign in first: every action has a name"))?;
     Refused::unless(session.role, Role::Act)?;
     Ok(session)
+}
+
+/// Somebody who has signed in, as the sender of what they do.
+fn by_session(caller: &Caller, session: &Session) -> Caller {
+    let named = caller.clone();
+    let named = if session.is_by_proxy {
+        named
+    } else {
+        named.named(&session.name)
+    };
+    named.who_may(session.role)
 }
 
 /// What a view shows, as a file to keep: JSON or CSV, if the address says so. A file does not say what it lacks, so there is none if a host is missing.

@@ -12,6 +12,7 @@ use hyper::header::COOKIE;
 use sha2::Sha256;
 
 use crate::admin::guard::Role;
+use crate::admin::proxy::Identity;
 use crate::admin::token::Token;
 
 /// The name of the cookie, which all ports of a machine share: hosts with the same token may.
@@ -29,9 +30,22 @@ const COOKIE_BYTES: usize = 1_024;
 /// Who looks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Session {
-    /// The name, as the person gave it. Nothing proves it.
+    /// The name, as the person gave it or the proxy names it.
     pub(super) name: String,
     pub(super) role: Role,
+    /// Whether the proxy has signed the person in: nothing else proves a name.
+    pub(super) is_by_proxy: bool,
+}
+
+impl Session {
+    /// The one of somebody whom the proxy names.
+    pub(super) fn by_proxy(named: Identity) -> Option<Self> {
+        Some(Self {
+            name: named.name?,
+            role: named.role,
+            is_by_proxy: true,
+        })
+    }
 }
 
 /// The name as it is shown and logged.
@@ -84,7 +98,11 @@ fn read(value: &str, tokens: &[(Role, Token)], now: Timestamp) -> Option<Session
     let mut tokens = tokens.iter().filter(|(of, _)| *of == role);
     let is_signed = tokens.any(|(_, token)| mac(token, signed).verify_slice(&code).is_ok());
     let name = String::from_utf8(name).ok()?;
-    (is_signed && now.0 < ends).then_some(Session { name, role })
+    (is_signed && now.0 < ends).then_some(Session {
+        name,
+        role,
+        is_by_proxy: false,
+    })
 }
 
 fn code(token: &Token, signed: &str) -> Vec<u8> {
@@ -125,6 +143,7 @@ mod tests {
         let session = Session {
             name: "Ana Ünal; admin".to_owned(),
             role: Role::Act,
+            is_by_proxy: false,
         };
         let cookie = cookie(NAME, &session, &one, Timestamp(1_000));
         let of = |role, token: &Token| vec![(role, token.clone())];
@@ -147,6 +166,7 @@ mod tests {
         let session = Session {
             name: "ana".to_owned(),
             role: Role::View,
+            is_by_proxy: false,
         };
         let cookie = cookie(NAME, &session, &token, Timestamp(1_000));
         let tokens = [(Role::View, token.clone()), (Role::Act, token)];

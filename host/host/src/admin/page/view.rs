@@ -44,7 +44,7 @@ impl View<'_> {
     pub(super) fn may_not_act(&self) -> Option<&'static str> {
         match &self.session {
             None => Some("Sign in first: every action is logged with a name."),
-            Some(session) if session.role < Role::Act => Some("Your token is for looking only."),
+            Some(session) if session.role < Role::Act => Some("You may look only."),
             Some(_) => None,
         }
     }
@@ -53,7 +53,7 @@ impl View<'_> {
     #[cfg_attr(not(test), expect(dead_code, reason = "no view shows a body yet"))]
     pub(super) fn may_see_bodies(&self) -> Option<&'static str> {
         (self.by.role() < Role::Bodies)
-            .then_some("Your token does not show the bodies of messages.")
+            .then_some("You may look, and not see the bodies of messages.")
     }
 }
 
@@ -81,6 +81,7 @@ mod tests {
                 session: role.map(|role| Session {
                     name: "ana".to_owned(),
                     role,
+                    is_by_proxy: false,
                 }),
                 query: Vec::new(),
                 now: Timestamp(0),

@@ -76,6 +76,7 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
         raw::Policies::KEYS,
         raw::Rollback::KEYS,
         raw::Config::KEYS,
+        raw::AdminProxy::KEYS,
         raw::Decisions::KEYS,
         raw::Limits::KEYS,
         raw::CompileLimits::KEYS,

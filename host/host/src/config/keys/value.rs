@@ -11,10 +11,12 @@ use serde::de::value::{Error, StrDeserializer};
 use serde_json::{Value, json};
 
 use super::super::raw::{
-    self, Bytes, Command, DeadLetterQueues, Policy, Queues, SettingsTable, Span, Texts, Windows,
+    self, Bytes, Command, DeadLetterQueues, GroupRoles, Policy, Queues, SettingsTable, Span, Texts,
+    Windows,
 };
 use super::super::{
-    ConfigError, FunctionHandler, Places, RecordAttributes, RecordFormat, Variables, value,
+    AdminRole, ConfigError, FunctionHandler, Places, RecordAttributes, RecordFormat, Variables,
+    value,
 };
 use super::{Key, Table};
 use crate::Backstop;
@@ -139,6 +141,8 @@ values! {
     usize: { "type": "integer", "minimum": 0 } [size it => *it], text => parse_number(text);
     Span: { "type": "string", "pattern": "^[0-9].*[a-z]$" } [size it => it.0.as_millis()], text => parse_span(text.trim()).map(Span).map_err(|error| error.to_string());
     Bytes: { "type": ["string", "integer"] } [size it => it.0], text => parse_bytes(text.trim()).map(Bytes);
+    AdminRole: { "enum": ["view", "bodies", "act"] }, text => by_name(text);
+    GroupRoles: { "type": "object", "additionalProperties": { "enum": ["view", "bodies", "act"] } };
     HoldMode: { "enum": ["visibility", "resend", "auto"] }, text => text.parse::<Self>().map_err(|error| error.to_string());
     RecordFormat: { "enum": ["python", "typescript"] }, text => by_name(text);
     Recorded: { "enum": ["decisions", "outcomes", "all"] }, text => by_name(text);

@@ -82,6 +82,9 @@ table! {
         flag: Some(Flag::new("admin-hosts", "NAME", "A name by which the admin interface is reached, such as backstop.internal, besides localhost and addresses; may be repeated").overriding_file().repeated()),
     }
 
+    /// An authenticating proxy in front of the admin interface, which names who has signed in.
+    admin_proxy: Option<AdminProxy> {}
+
     /// The hosts that commands query if they name this file, and that the page shows: URLs of admin interfaces.
     fleet: Option<Texts> {
         row: "URLs of the admin interfaces that [commands](admin.md#commands) with `--config` query, such as `dns+http://backstop.internal:9465`",

@@ -2,6 +2,7 @@
 //!
 //! The flags, the variables, the methods of the builder, the names that errors give to values, the tables of `host/docs/configuration.md` and the schema for editors come from the entries: [`keys`](super::keys) says how.
 
+mod admin_proxy;
 mod breaker;
 mod config;
 mod dead_letter_queues;
@@ -28,7 +29,7 @@ use super::keys::{
     schema_of, table, typed,
 };
 use super::{
-    BreakerOptions, ConfigError, EachOptions, FunctionHandler, Places, RecordAttributes,
+    AdminRole, BreakerOptions, ConfigError, EachOptions, FunctionHandler, Places, RecordAttributes,
     RecordFormat, Variables, parse_endpoint,
 };
 use crate::Backstop;
@@ -43,6 +44,7 @@ use backstop_files::only_tables;
 use backstop_traces::Wish;
 
 pub(crate) use super::keys::Table;
+pub(crate) use admin_proxy::{AdminProxy, GroupRoles};
 pub(crate) use backstop_files::values::{Bytes, Command, SettingsTable, Span};
 pub(crate) use breaker::Breaker;
 pub(crate) use config::{Config, Decisions};
