@@ -5,6 +5,7 @@ use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, command};
 use backstop_tests::emulator::{free_port, ministack};
 use backstop_tests::eventually;
+use backstop_tests::policies::waits;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_SECURITY_POLICY, COOKIE, SET_COOKIE};
 use rustix::process::Signal;
@@ -20,12 +21,13 @@ const VIEW_TOKEN: &str = "a-token-to-look-0123456789abcdef";
 const BODIES_TOKEN: &str = "a-token-for-bodies-0123456789abcdef";
 
 /// Every view, with what it needs to show something.
-const VIEWS: [&str; 12] = [
+const VIEWS: [&str; 13] = [
     "/",
     "/?minutes=1440",
     "/waiting",
     "/waiting?queue=orders",
     "/waiting/wake?queue=orders&all=yes",
+    "/waiting/reconsider?queue=orders",
     "/dead-letters",
     "/dead-letters?queue=orders",
     "/redrives",
@@ -291,13 +293,14 @@ async fn other_sites_may_open_the_page_and_do_nothing_on_it() {
         assert_eq!(seen.send().await.unwrap().status(), see, "{headers:?}");
     }
     // No link has all hosts count.
-    let preview =
-        reqwest::Client::new().get(format!("{}/waiting/wake?queue=orders&all=yes", world.url));
-    let preview = preview.header("sec-fetch-site", "cross-site");
-    let preview = preview
-        .header("sec-fetch-mode", "navigate")
-        .header("sec-fetch-dest", "document");
-    assert_eq!(preview.send().await.unwrap().status(), 403);
+    for path in ["wake?queue=orders&all=yes", "reconsider?queue=orders"] {
+        let preview = reqwest::Client::new().get(format!("{}/waiting/{path}", world.url));
+        let preview = preview.header("sec-fetch-site", "cross-site");
+        let preview = preview
+            .header("sec-fetch-mode", "navigate")
+            .header("sec-fetch-dest", "document");
+        assert_eq!(preview.send().await.unwrap().status(), 403, "{path}");
+    }
     // A form of another site can't send JSON.
     let form = reqwest::Client::new().post(format!("{}/page/act", world.url));
     let form = form
@@ -492,6 +495,97 @@ async fn a_wake_reaches_the_messages_of_its_preview_and_no_others() {
         csv.contains("claims to be `Ana`") && csv.contains("3 match, 3 come sooner"),
         "{csv}"
     );
+}
+
+/// The version with which the preview at a host was made.
+fn digest(act: &Value) -> String {
+    let hosts = act["hosts"].as_object().unwrap();
+    let (_, previewed) = hosts.iter().next().unwrap();
+    previewed["digests"][0].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_reconsideration_is_made_with_the_version_of_its_preview_and_no_other() {
+    let queues = Queues::standard(&ministack().endpoint, &[(Q::VisibilityTimeout, "30")]).await;
+    let name = queues.url.rsplit('/').next().unwrap().to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("policy.wat");
+    let version = |seconds: u32| std::fs::write(&policy, waits(seconds * 1_000)).unwrap();
+    version(3_600);
+    let arguments = [
+        "--exec",
+        "sh -c 'exit 7'",
+        "--policy",
+        policy.to_str().unwrap(),
+        "--admin",
+        "127.0.0.1:0",
+    ];
+    let running = Running::start(&[&queues.arguments()[..], &arguments].concat()).await;
+    let mut ana = Person::at(&running.admin());
+    ana.sign_in("Ana", "").await;
+    queues.send(["1", "2", "3"].map(str::to_owned)).await;
+    eventually("they wait", async || {
+        let (_, view) = ana.see(&format!("/waiting?queue={name}")).await;
+        view.contains("<strong>3</strong> messages wait")
+    })
+    .await;
+    let path = format!("/waiting/reconsider?queue={name}&spread=0");
+    let (_, preview) = ana.see(&path).await;
+    assert!(
+        preview.contains("None of them would come sooner."),
+        "{preview}"
+    );
+    let previewed = async |seconds: u32, before: &str| {
+        version(seconds);
+        eventually("the version is active", async || {
+            let (_, preview) = ana.see(&path).await;
+            preview.contains("<strong>3</strong> of them would come sooner")
+                && digest(&button(&preview)) != before
+        })
+        .await;
+        let (_, preview) = ana.see(&path).await;
+        button(&preview)
+    };
+    let first = previewed(1_800, "").await;
+    let second = previewed(900, &digest(&first)).await;
+    // Another version is active than that of the first preview.
+    let (status, refused) = ana.act(&first).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{refused}");
+    for (name, value) in [
+        ("hosts", json!({})),
+        (
+            "hosts",
+            json!({ "0123456789abcdef": { "as-of": 1, "digests": [] } }),
+        ),
+        ("hosts", Value::Null),
+        ("queue", json!("other")),
+    ] {
+        let mut wrong = second.clone();
+        wrong[name] = value;
+        let (status, refused) = ana.act(&wrong).await;
+        assert!(status.is_client_error(), "{name}: {status} {refused}");
+    }
+    let id = second["hosts"].as_object().unwrap().keys().next().unwrap();
+    for (field, value) in [("as-of", Value::Null), ("digests", Value::Null)] {
+        let mut wrong = second.clone();
+        wrong["hosts"][id][field] = value;
+        assert!(ana.act(&wrong).await.0.is_client_error(), "{field}");
+    }
+    let (_, json) = ana.see("/audit?format=json").await;
+    assert_eq!(json.trim(), "[]", "nothing was done");
+    let (status, done) = ana.act(&second).await;
+    assert_eq!(status, StatusCode::OK, "{done}");
+    assert_eq!(
+        done["summary"],
+        "Done at 1 of 1 hosts: 3 messages come sooner."
+    );
+    let audit = reqwest::get(format!("{}/v1/audit", ana.url)).await.unwrap();
+    let audit = audit.text().await.unwrap();
+    assert!(
+        audit.contains("/v1/reconsider") && audit.contains("claims to be `Ana`"),
+        "{audit}"
+    );
+    running.stop().await;
 }
 
 /// A host at an address, which names both in its `fleet`.

@@ -167,6 +167,34 @@ async fn malformed_requests_change_nothing() {
     assert_eq!(status, 400, "{answer}");
     let error = answer["error"].as_str().unwrap();
     assert!(error.contains("chooses no queue"), "{error}");
+    for (body, expected) in [
+        (json!({ "queue": "orders", "digests": [] }), 409),
+        (
+            json!({ "queue": "orders", "digests": ["sha256:00"], "dry-run": true }),
+            409,
+        ),
+        (json!({ "queue": "orders", "digests": "sha256:00" }), 400),
+        (json!({ "queue": "orders", "failed-until": "now" }), 400),
+        (json!({ "queue": "orders", "failed-until": 1 }), 200),
+    ] {
+        let (status, answer) = world.post("/v1/reconsider", &body).await;
+        assert_eq!(status, expected, "{body} {answer}");
+    }
+    let (_, answer) = world
+        .post(
+            "/v1/reconsider",
+            &json!({ "queue": "orders", "dry-run": true }),
+        )
+        .await;
+    let digests = &answer["digests"];
+    let digest = digests[0].as_str().unwrap();
+    assert!(
+        digest.starts_with("sha256:") && digest.len() == 71,
+        "{answer}"
+    );
+    let same = json!({ "queue": "orders", "failed-until": answer["as-of"], "digests": digests });
+    let (status, answer) = world.post("/v1/reconsider", &same).await;
+    assert_eq!(status, 200, "{answer}");
     let time = |id: String| json!({ "id": id, "failed-at": 1, "due": 1 });
     for (body, expected) in [
         (json!({ "queue": "orders" }), 400),

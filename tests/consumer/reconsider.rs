@@ -75,8 +75,12 @@ async fn after_a_swap_waiting_messages_are_hurried_where_the_new_version_says_so
             dry_run: true,
             ..Reconsider::default()
         };
-        let counted = host.waiting.reconsider(&dry).await;
-        let result = host.waiting.reconsider(&Reconsider::default()).await;
+        let counted = host.waiting.reconsider(&dry).await.unwrap();
+        let result = host
+            .waiting
+            .reconsider(&Reconsider::default())
+            .await
+            .unwrap();
         assert_eq!(
             (counted.hurried, counted.later),
             (result.hurried, result.later)
@@ -109,9 +113,69 @@ async fn after_a_swap_waiting_messages_are_hurried_where_the_new_version_says_so
         }
         assert_eq!(result.hurried, hurried);
         // The same version has nothing more to say.
-        let again = host.waiting.reconsider(&Reconsider::default()).await;
+        let again = host
+            .waiting
+            .reconsider(&Reconsider::default())
+            .await
+            .unwrap();
         assert_eq!((again.before, again.hurried), (300, 0));
     }
+    world.queue.emptied().await;
+    host.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconsideration_reaches_the_messages_and_the_version_of_its_preview_and_no_others() {
+    let (world, policy, folder) = world_of(&version(1, 1, 10_000_000), HoldMode::Visibility);
+    world.send(numbered(20)).await;
+    let host = world.host(1).await;
+    until_waiting(&[&host.waiting], 20).await;
+    swap(&policy, &folder, &version(1, 1, 1_000_000));
+    let dry = Reconsider {
+        dry_run: true,
+        ..Reconsider::default()
+    };
+    let preview = host.waiting.reconsider(&dry).await.unwrap();
+    assert_eq!((preview.waiting, preview.hurried), (20, 20));
+
+    // Others fail by the old version, which is active again for a while.
+    swap(&policy, &folder, &version(1, 1, 10_000_000));
+    sleep(Duration::from_secs(1)).await;
+    world.send(numbered(7)).await;
+    until_waiting(&[&host.waiting], 27).await;
+    let previewed = Reconsider {
+        failed_until: Some(preview.as_of),
+        digests: Some(preview.digests.clone()),
+        ..Reconsider::default()
+    };
+    let refused = host.waiting.reconsider(&previewed).await.unwrap_err();
+    assert!(
+        refused.to_string().starts_with("nothing was done: "),
+        "{refused}"
+    );
+    for digests in [
+        Vec::new(),
+        [preview.digests.clone(), preview.digests.clone()].concat(),
+    ] {
+        let other = Reconsider {
+            digests: Some(digests),
+            ..previewed.clone()
+        };
+        assert!(host.waiting.reconsider(&other).await.is_err());
+    }
+    swap(&policy, &folder, &version(1, 1, 1_000_000));
+    let done = host.waiting.reconsider(&previewed).await.unwrap();
+    assert_eq!((done.waiting, done.hurried), (20, 20), "{done:?}");
+    let rest = host
+        .waiting
+        .reconsider(&Reconsider::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        (rest.waiting, rest.before, rest.hurried),
+        (27, 20, 7),
+        "{rest:?}"
+    );
     world.queue.emptied().await;
     host.stopped().await;
 }
@@ -129,7 +193,10 @@ async fn messages_that_are_overdue_by_the_new_version_come_spread() {
         spread: Milliseconds(100_000),
         ..Reconsider::default()
     };
-    assert_eq!(host.waiting.reconsider(&reconsider).await.hurried, 100);
+    assert_eq!(
+        host.waiting.reconsider(&reconsider).await.unwrap().hurried,
+        100
+    );
     world.queue.emptied().await;
     host.stopped().await;
     let mut after: Vec<_> = times(&world).values().map(|it| it[1] - asked).collect();
@@ -168,7 +235,12 @@ async fn a_version_that_dead_letters_discards_breaks_or_reads_other_parts_change
     until_waiting(&[&host.waiting], 10).await;
     let id = world.seen()[0].id.clone();
     let due = host.waiting.message(&id)[0].due;
-    let run = async || host.waiting.reconsider(&Reconsider::default()).await;
+    let run = async || {
+        host.waiting
+            .reconsider(&Reconsider::default())
+            .await
+            .unwrap()
+    };
 
     swap(&policy, &folder, &text(&reads(slash), None));
     assert_eq!(run().await.not_comparable, 10);

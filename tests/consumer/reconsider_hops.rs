@@ -34,7 +34,7 @@ async fn reconsider(host: &Host) -> Reconsidered {
         list: true,
         ..Reconsider::default()
     };
-    host.waiting.reconsider(&listed).await
+    host.waiting.reconsider(&listed).await.unwrap()
 }
 
 /// Passes the times of one host on to another one.
@@ -87,7 +87,7 @@ async fn after_its_third_hop_a_message_is_attempted_when_the_new_version_says_or
             list: true,
             ..Reconsider::default()
         };
-        let counted = host.waiting.reconsider(&dry).await;
+        let counted = host.waiting.reconsider(&dry).await.unwrap();
         assert_eq!(host.waiting.message(id)[0].due, before.due);
         let result = reconsider(&host).await;
         assert_eq!(counted.resent_until, result.resent_until);
@@ -209,7 +209,7 @@ async fn a_queue_with_messages_of_both_holds_is_spread_as_one() {
         spread: Milliseconds(1_200_000),
         ..Reconsider::default()
     };
-    let result = host.waiting.reconsider(&spread).await;
+    let result = host.waiting.reconsider(&spread).await.unwrap();
     assert_eq!(result.resent, report.resent);
     assert_eq!(result.hurried, 100 - report.resent);
     world.queue.emptied().await;

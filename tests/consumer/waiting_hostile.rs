@@ -101,7 +101,11 @@ async fn a_forged_envelope_with_the_id_of_another_message_takes_no_failure_and_n
     forge("2", victim.due.0).await;
     assert_eq!(host.waiting.message(&victim.id).len(), 1);
     swap(&policy, &folder, &version(1, 1, 3_600_000));
-    let result = host.waiting.reconsider(&Reconsider::default()).await;
+    let result = host
+        .waiting
+        .reconsider(&Reconsider::default())
+        .await
+        .unwrap();
     assert_eq!((result.resent, result.elsewhere), (1, 1), "{result:?}");
     // One that is attempted forgets nothing of the victim.
     forge("3", 0).await;

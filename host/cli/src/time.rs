@@ -51,6 +51,13 @@ pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A time to the millisecond, in the format of RFC 3339.
+pub(crate) fn exact(time: Timestamp) -> String {
+    let milliseconds = i64::try_from(time.0).unwrap_or(i64::MAX);
+    let exact = jiff::Timestamp::from_millisecond(milliseconds);
+    exact.unwrap_or(jiff::Timestamp::MAX).to_string()
+}
+
 /// How long ago a time was, in one unit: `3h ago`.
 pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
     let seconds = now.since(time).as_secs();

@@ -8,6 +8,7 @@ use backstop_core::text::one_line;
 use backstop_host::admin::{Host, HostAnswer};
 use backstop_settle::waiting::{Reconsidered, Taken};
 use clap::Parser;
+use serde::Serialize;
 use serde_json::json;
 
 use super::pass_on::pass_on;
@@ -15,7 +16,7 @@ use crate::error::Result;
 use crate::hosts::HostArgs;
 use crate::terminal::style::BOLD;
 use crate::terminal::{count, counted, joined, println};
-use crate::time::{at, parse_wait};
+use crate::time::{at, exact, parse_past, parse_wait};
 use crate::wake::{print_left, print_not_remembered};
 
 const EXAMPLES: &str = "\
@@ -25,6 +26,9 @@ Examples:
 
   Bring those back sooner for which it says so; overdue ones over ten minutes:
     backstop policy reconsider orders --spread 10m
+
+  The same for the messages and with the version of a dry run, which prints these options:
+    backstop policy reconsider orders --spread 10m --failed-until 2026-11-22T03:05:12.345Z --digest sha256:…
 
   The same on two hosts elsewhere, which receive the messages that the other one sends again:
     backstop policy reconsider orders --admin http://10.0.0.7:9465 --admin http://10.0.0.8:9465
@@ -43,9 +47,17 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_wait, default_value = "1m")]
     spread: Duration,
 
-    /// Only say what would change
+    /// Only say what would change, and how to do it for these messages with this version
     #[arg(long)]
     dry_run: bool,
+
+    /// Only messages that had failed by this time, such as that of a dry run: none that failed later
+    #[arg(long, value_name = "TIME", value_parser = parse_past)]
+    failed_until: Option<Timestamp>,
+
+    /// Only if the active version has this digest, such as that of a dry run; repeated for a policy of several components
+    #[arg(long, value_name = "DIGEST", value_parser = parse_digest)]
+    digest: Vec<String>,
 
     #[command(flatten)]
     hosts: HostArgs,
@@ -59,6 +71,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
         "dry-run": args.dry_run,
         "list": hosts.len() > 1,
     });
+    let body = joined(
+        body,
+        json!(Only {
+            failed_until: args.failed_until,
+            digests: Some(&args.digest).filter(|it| !it.is_empty()),
+        }),
+    );
     let mut answers: Vec<(&Host, HostAnswer<Reconsidered>)> =
         hosts.each(async |host| host.post(&["v1", "reconsider"], &body).await)?;
     // A hop may end at another host than the one that has seen the message fail.
@@ -78,7 +97,50 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "  a host that was not asked may receive what is sent again: it lets it wait as decided"
         );
     }
+    if args.dry_run && !args.hosts.json {
+        print_repeat(args, answers.iter().map(|(_, answer)| &answer.result));
+    }
     hosts.carried_out_by(answers.len())
+}
+
+/// Which messages and which version are meant.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Only<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_until: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digests: Option<&'a Vec<String>>,
+}
+
+/// A digest as hosts write it.
+fn parse_digest(text: &str) -> Result<String, String> {
+    let digest = text.strip_prefix("sha256:").unwrap_or(text);
+    let is_digest = digest.len() == 64 && digest.bytes().all(|it| it.is_ascii_hexdigit());
+    if is_digest {
+        Ok(format!("sha256:{}", digest.to_ascii_lowercase()))
+    } else {
+        Err("expected a whole digest, sha256: and 64 digits, as a dry run prints it".to_owned())
+    }
+}
+
+/// How to do what was previewed, and no more. The hosts have one clock: that of SQS.
+fn print_repeat<'a>(args: &Args, results: impl Iterator<Item = &'a Reconsidered>) {
+    let results: Vec<_> = results.collect();
+    let Some(first) = results.first() else { return };
+    if results.iter().any(|it| it.digests != first.digests) {
+        println!("  the hosts have different versions: each decides with its own");
+        return;
+    }
+    // The earliest: a message that failed later was not counted everywhere.
+    let as_of = results.iter().map(|it| it.as_of).min().unwrap_or_default();
+    let digests = first.digests.iter().map(|it| format!(" --digest {it}"));
+    println!(
+        "  for these messages and this version only: backstop policy reconsider {} --failed-until {}{}",
+        one_line(&args.queue),
+        exact(as_of),
+        digests.collect::<String>()
+    );
 }
 
 fn print(args: &Args, host: &Host, result: &Reconsidered, taken: &Taken) {

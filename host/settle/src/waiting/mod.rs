@@ -51,7 +51,7 @@ pub use earlier::{Earlier, EarlierTime, Taken};
 pub use filter::Filter;
 pub use kept::TakenOver;
 pub use reach::Reach;
-pub use reconsider::{Reconsider, Reconsidered, Today};
+pub use reconsider::{OtherVersion, Reconsider, Reconsidered, Today};
 pub use report::{Count, Group, MessageReport, QueueReport};
 pub use suppose::Supposed;
 pub use tally::{Tally, WITHIN};

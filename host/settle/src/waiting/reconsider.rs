@@ -14,7 +14,7 @@ use super::earlier::EarlierTime;
 use super::memory::{Known, Slot};
 use super::packed::Packed;
 use super::sooner::{SoonerRetry, sooner};
-use super::wake::{Refusal, Woken, id};
+use super::wake::{Refusal, Woken, id, since};
 use crate::decision::{Action, Decision, Hold};
 use crate::failure::{Milliseconds, Timestamp};
 use backstop_decider::RememberedFailure;
@@ -37,6 +37,20 @@ pub struct Reconsider {
     pub dry_run: bool,
     /// List the new times of messages that are sent again, for other hosts.
     pub list: bool,
+    /// Only messages that had failed by this time: those that a preview has counted, and none that came later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_until: Option<Timestamp>,
+    /// The digests of the version that has to be active: the one that a preview was made with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digests: Option<Vec<String>>,
+}
+
+/// Another version is active than the one that was meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("nothing was done: {active} is active, and not the version with these digests")]
+pub struct OtherVersion {
+    /// The active one, for people.
+    pub active: String,
 }
 
 /// What a reconsideration did, or would do.
@@ -45,6 +59,12 @@ pub struct Reconsider {
 pub struct Reconsidered {
     /// The version that decided.
     pub policy: String,
+    /// The digests of its components.
+    #[serde(default)]
+    pub digests: Vec<String>,
+    /// When the messages were counted. With `failed-until` of this time, no message is decided about that failed later.
+    #[serde(default)]
+    pub as_of: Timestamp,
     /// The remembered messages.
     pub waiting: u64,
     /// Messages that come sooner.
@@ -123,14 +143,18 @@ impl Versions {
 
 impl Waiting {
     /// Decides about the waiting messages again, and makes those visible sooner for which the active version says so. Those that are sent again come when their hop ends, or later if they are not due then.
-    pub async fn reconsider(self: &Arc<Self>, reconsider: &Reconsider) -> Reconsidered {
-        let (this, dry_run) = (Arc::clone(self), reconsider.dry_run);
-        let deciding = tokio::task::spawn_blocking(move || this.decide_again(dry_run));
+    pub async fn reconsider(
+        self: &Arc<Self>,
+        reconsider: &Reconsider,
+    ) -> Result<Reconsidered, OtherVersion> {
+        let dry_run = reconsider.dry_run;
+        let (this, asked) = (Arc::clone(self), reconsider.clone());
+        let deciding = tokio::task::spawn_blocking(move || this.decide_again(&asked));
         let (retries, number, mut result) = match deciding.await {
-            Ok(decided) => decided,
+            Ok(decided) => decided?,
             Err(panic) => {
                 tracing::error!(%panic, queue = self.name, "waiting messages could not be reconsidered");
-                return Reconsidered::default();
+                return Ok(Reconsidered::default());
             }
         };
         let sooner = sooner(&retries, self.now(), reconsider.spread.as_duration());
@@ -142,7 +166,7 @@ impl Waiting {
         let changes: Vec<_> = changes.map(|(it, time)| (it.at, *time)).collect();
         if dry_run {
             result.hurried = changes.len() as u64;
-            return result;
+            return Ok(result);
         }
         let mut woken = Woken::default();
         let by = (WokenBy::Reconsideration, Some(result.policy.as_str()));
@@ -161,7 +185,7 @@ impl Waiting {
         result.same += woken.as_soon;
         (result.refused, result.refusals) = (woken.refused, woken.refusals);
         result.last = woken.last;
-        result
+        Ok(result)
     }
 
     /// Keeps the new times of messages with an envelope until they arrive. Counts those that are sent again, and lists their times for other hosts. Returns for how many there was no room.
@@ -222,20 +246,44 @@ impl Waiting {
     }
 
     /// The new decisions that are retries at an earlier time, the number of the version, and the counts of all others.
-    fn decide_again(&self, dry_run: bool) -> (Vec<SoonerRetry>, u32, Reconsidered) {
+    fn decide_again(
+        &self,
+        Reconsider {
+            dry_run,
+            failed_until,
+            digests,
+            ..
+        }: &Reconsider,
+    ) -> Result<(Vec<SoonerRetry>, u32, Reconsidered), OtherVersion> {
         let started = Instant::now();
         let policy = self.decider.policy().current();
+        let active: Vec<_> = policy.digests().iter().map(ToString::to_string).collect();
+        if digests.as_ref().is_some_and(|meant| *meant != active) {
+            return Err(OtherVersion {
+                active: policy.title(),
+            });
+        }
         let number = {
             let mut versions = lock(&self.versions);
             versions.number(&policy)
         };
         let (all, ended, mut result) = {
+            let (now, today) = (self.now(), self.queue.now());
             let mut memory = self.memory();
-            memory.expire(self.now(), usize::MAX);
-            let all: Vec<_> = memory.iter().map(|(at, _)| at).collect();
-            let ended: Vec<_> = memory.ended_hops().map(|(at, _)| at).collect();
+            memory.expire(now, usize::MAX);
+            // All at the same time of day: a preview has one time for all.
+            let is_meant = |slot: &Slot| {
+                let failed = since(today, slot.failed - now);
+                failed_until.is_none_or(|until| failed <= until)
+            };
+            let meant = memory.iter().filter(|(_, slot)| is_meant(slot));
+            let all: Vec<_> = meant.map(|(at, _)| at).collect();
+            let ended = memory.ended_hops().filter(|(_, slot)| is_meant(slot));
+            let ended: Vec<_> = ended.map(|(at, _)| at).collect();
             let result = Reconsidered {
                 policy: policy.title(),
+                digests: active,
+                as_of: today,
                 waiting: all.len() as u64,
                 not_remembered: memory.not_remembered(),
                 ..Reconsidered::default()
@@ -297,7 +345,7 @@ impl Waiting {
             }
         }
         result.not_reached += uncounted.not_reached;
-        (retries, number, result)
+        Ok((retries, number, result))
     }
 
     /// What the active version would decide about a remembered message.

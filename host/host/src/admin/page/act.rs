@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::fleet::{Answers, DoneAt, Fleet, STATUS};
+use super::reconsider::{self, Previewed};
 use super::text::{count, parse_duration};
 use super::wake::{Until, chosen, wake_body};
 use crate::admin::answer::Refused;
@@ -34,6 +35,12 @@ enum Action {
         spread: Milliseconds,
         /// When each host has counted the messages.
         as_of: BTreeMap<String, Timestamp>,
+    },
+    Reconsider {
+        queue: String,
+        spread: Milliseconds,
+        /// What each host has counted.
+        hosts: BTreeMap<String, Previewed>,
     },
     Pause {
         queue: String,
@@ -124,6 +131,20 @@ pub(super) async fn act(fleet: &Fleet, by: &Caller, call: &Call) -> Result<Outco
             };
             let done = fleet.post(by, &["v1", "wake"], body).await;
             Ok(woken(done, seen.len()))
+        }
+        Action::Reconsider {
+            queue,
+            spread,
+            hosts: previewed,
+        } => {
+            let seen: Vec<_> = previewed.keys().cloned().collect();
+            serving(fleet, by, std::slice::from_ref(&queue), &seen).await?;
+            reconsider::expect_versions(fleet, by, &queue, &previewed).await?;
+            let body = |id: &str| reconsider::body(&queue, spread, &previewed, id);
+            let done = fleet.post(by, &["v1", "reconsider"], body).await;
+            let (at_hosts, total) = reconsider::finish(fleet, by, &queue, done).await;
+            let did = format!("{} messages come sooner", count(total));
+            Ok(outcome(at_hosts, seen.len(), &did))
         }
         Action::Pause {
             queue,

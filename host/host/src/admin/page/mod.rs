@@ -12,6 +12,7 @@ mod letters;
 mod message;
 mod overview;
 mod policies;
+mod reconsider;
 mod redrive;
 mod redrives;
 mod served;
@@ -80,7 +81,11 @@ const VIEWS: [(&str, &str); 7] = [
 ];
 
 /// The views of what an action would do.
-const PREVIEWS: [&str; 2] = ["/waiting/wake", "/dead-letters/redrive"];
+const PREVIEWS: [&str; 3] = [
+    "/waiting/wake",
+    "/waiting/reconsider",
+    "/dead-letters/redrive",
+];
 
 /// The view of what another policy would do.
 const WHAT_IF: &str = "/policies/what-if";
@@ -280,6 +285,7 @@ impl Page {
             "/" => (overview::view(&view).await, StatusCode::OK),
             "/waiting" => (waiting::view(&view).await, StatusCode::OK),
             "/waiting/wake" => (wake::preview(&view).await, StatusCode::OK),
+            "/waiting/reconsider" => (reconsider::preview(&view).await, StatusCode::OK),
             "/dead-letters" => (letters::view(&view).await, StatusCode::OK),
             "/dead-letters/redrive" => (redrive::preview(&view).await, StatusCode::OK),
             "/redrives" => (redrives::view(&view).await, StatusCode::OK),

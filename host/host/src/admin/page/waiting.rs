@@ -9,6 +9,7 @@ use serde_json::json;
 use super::chart::timeline;
 use super::fleet::{Missing, all_missing};
 use super::layout::{page, scrolling, still};
+use super::reconsider;
 use super::served::{At, served, versions};
 use super::text::{Table, count, link, shown, time};
 use super::view::View;
@@ -228,7 +229,10 @@ fn queue(view: &View<'_>, name: &str, report: &QueueReport, reaches: &[Reach]) -
                 }
             }
         }
-        @if view.value("queue") == Some(name) { (wake::link_to_preview(view, name)) }
+        @if view.value("queue") == Some(name) {
+            (wake::link_to_preview(view, name))
+            (reconsider::link_to_preview(name))
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use super::route::{Route, Verb};
 pub use history::{HostAudit, HostHistory};
 pub use letters::{HostLetters, LettersReading, QueueLetters};
 pub use pause::Resumed;
+pub use reconsider::in_requests;
 pub use redrives::{HostRedrive, HostRedrives};
 pub use status::{HostStatus, QueueStatus};
 pub use story::HostStory;
@@ -87,7 +88,7 @@ routes! {
     /// makes waiting messages of a queue visible sooner: those that match `filter`, or all with `"all": true`. An empty filter chooses nothing and is refused
     Action "/v1/wake" ("wake") -> "woken" = wake::wake;
 
-    /// passes the waiting messages of a queue to the active version of its policy, and makes those visible sooner for which it says so
+    /// passes the waiting messages of a queue to the active version of its policy, and makes those visible sooner for which it says so. With `failed-until` and `digests` of a dry run's answer (`as-of` and `digests`), these messages and this version only: it is refused with status 409 if another version is active by now
     Action "/v1/reconsider" ("reconsider") -> "reconsidered" = reconsider::reconsider;
 
     /// takes the new times of messages that are sent again from another host, which listed them in its answer to `/v1/reconsider`
