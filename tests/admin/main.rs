@@ -11,6 +11,7 @@ mod browser;
 mod commands;
 mod documents;
 mod fleet;
+mod groups;
 mod hostile;
 mod incident;
 mod letters;

@@ -145,7 +145,7 @@ async fn what_is_over_or_of_another_queue_or_from_a_wrong_clock_is_not_taken_ove
     let of_other = host(&other).await;
     let error = of_other.waiting.take_over(&mut &bytes[..]).unwrap_err();
     assert_eq!(error.to_string(), "it is of another queue");
-    for empty in [&b""[..], b"backstop waiting 02\n", &bytes[..19]] {
+    for empty in [&b""[..], b"backstop waiting 03\n", &bytes[..19]] {
         assert!(of_other.waiting.take_over(&mut &empty[..]).is_err());
     }
     of_other.stopped().await;

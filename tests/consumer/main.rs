@@ -13,6 +13,7 @@ mod elsewhere;
 mod endings;
 mod faults;
 mod gate;
+mod groups;
 mod handlers;
 mod heartbeat;
 mod hold_emulators;

@@ -43,7 +43,7 @@ No message comes later than it would have. Attempts are not reset. A message tha
 /// For when the cause of their failures is mended. It reaches all hosts of this machine, or those of --admin. Each makes the messages visible that it has hidden.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
-#[command(group(ArgGroup::new("chosen").multiple(true).required(true).args(["code", "class", "attempt", "id", "due_after", "all"])))]
+#[command(group(ArgGroup::new("chosen").multiple(true).required(true).args(["code", "class", "attempt", "id", "group", "due_after", "all"])))]
 pub(crate) struct Args {
     /// The queue, by its name in the configuration
     #[arg(value_name = "QUEUE")]
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     filters: FilterArgs,
 
     /// All messages that wait
-    #[arg(long, conflicts_with_all = ["code", "class", "attempt", "id", "due_after"])]
+    #[arg(long, conflicts_with_all = ["code", "class", "attempt", "id", "group", "due_after"])]
     all: bool,
 
     /// The time over which the messages come, evenly; 0s for all at once

@@ -29,6 +29,10 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "MESSAGE-ID", value_parser = parse_id)]
     id: Vec<String>,
 
+    /// Messages of this group, if the queue's configuration has group-by: this tenant, say; may be repeated
+    #[arg(long, value_name = "VALUE", value_parser = parse_text)]
+    group: Vec<String>,
+
     /// Messages that are due later than this: in a time such as 30m, or after one such as 2026-11-22T03:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_future)]
     due_after: Option<Timestamp>,
@@ -41,6 +45,7 @@ impl FilterArgs {
             class: self.class.clone(),
             attempt: self.attempt.clone(),
             id: self.id.clone(),
+            group: self.group.clone(),
             due_after: self.due_after,
             failed_until: None,
         }
@@ -61,6 +66,7 @@ impl FilterArgs {
             texts("code", &self.code),
             texts("class", &self.class),
             texts("id", &self.id),
+            texts("group", &self.group),
             attempts.chain(due).collect(),
         ]
         .concat()

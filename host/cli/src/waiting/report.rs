@@ -68,6 +68,7 @@ fn sum<'a>(reports: impl Iterator<Item = &'a QueueReport>) -> QueueReport {
         for Count { value, count } in &report.attempts {
             *attempts.entry(*value).or_default() += count;
         }
+        sum.add_groups(report);
         if sum.due.counts.is_empty() {
             sum.due = report.due.clone()
         } else {
@@ -120,6 +121,10 @@ fn print_queue(name: &str, sum: &QueueReport, is_filtered: bool, now: Timestamp)
     println!();
     print_groups(sum, now);
     println!();
+    if let Some(by) = &sum.grouped_by {
+        print_by_group(sum, by, now);
+        println!();
+    }
     print_attempts(&sum.attempts);
     println!();
     for line in histogram(&sum.due) {
@@ -177,6 +182,33 @@ fn print_groups(sum: &QueueReport, now: Timestamp) {
     }
 }
 
+/// What waits by the text that the queue's configuration groups it by.
+fn print_by_group(sum: &QueueReport, by: &str, now: Timestamp) {
+    let headers = ["waiting".to_owned(), "due in".to_owned(), one_line(by)];
+    let rows = sum.by_group.iter().take(GROUPS).map(|group| {
+        vec![
+            count(group.count),
+            between(group.next, group.last, now),
+            code(&group.value),
+        ]
+    });
+    let table = Table {
+        headers: headers.to_vec(),
+        rows: rows.collect(),
+        right: 2,
+        flexible: 2..3,
+    };
+    let fitted = table.fit(columns().map(|all| all.saturating_sub(2)));
+    for line in fitted.lines {
+        println!("  {line}");
+    }
+    let hidden: u64 = sum.by_group.iter().skip(GROUPS).map(|it| it.count).sum();
+    let more = hidden + sum.by_group_unlisted;
+    if more > 0 {
+        println!("  {} more of other values", count(more));
+    }
+}
+
 fn print_attempts(attempts: &[Count<u32>]) {
     let shown = attempts.iter().take(GROUPS).map(|it| {
         let times = if it.value == 1 { "attempt" } else { "attempts" };
@@ -219,7 +251,11 @@ fn code(code: &str) -> String {
 
 /// From when until when the messages of a group are due: `12s to 7.1h`.
 fn due(group: &Group, now: Timestamp) -> String {
-    let [next, last] = [group.next, group.last].map(|time| match time.since(now) {
+    between(group.next, group.last, now)
+}
+
+fn between(next: Timestamp, last: Timestamp, now: Timestamp) -> String {
+    let [next, last] = [next, last].map(|time| match time.since(now) {
         Duration::ZERO => "now".to_owned(),
         left => rounded(left).to_string(),
     });

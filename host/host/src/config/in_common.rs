@@ -5,6 +5,7 @@ use std::fmt;
 use backstop_core::text::{cut, one_line};
 use backstop_json::pointer;
 
+use super::keys::{Spot, Typed};
 use super::{ConfigError, value};
 use crate::queue::Message;
 
@@ -61,6 +62,19 @@ impl InCommon {
         let mut text = one_line(&text);
         cut(&mut text, KEY_BYTES);
         (!text.is_empty()).then_some(text)
+    }
+}
+
+/// What waiting messages are grouped by: something that messages of one queue may have different.
+impl Typed<String> for InCommon {
+    fn of(raw: &String, spot: &Spot<'_>) -> Result<Self, ConfigError> {
+        match Self::parse(raw, || spot.place())? {
+            Self::Queue => Err(value(
+                spot.place(),
+                "all messages of the queue have that in common: expected a JSON pointer such as /tenant, or an attribute such as attribute:tenant",
+            )),
+            by @ (Self::Pointer(_) | Self::Attribute(_)) => Ok(by),
+        }
     }
 }
 

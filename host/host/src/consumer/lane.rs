@@ -134,7 +134,7 @@ async fn receive_first(
     }
     let in_hand = shared.settler.take(message);
     let woken = |envelope: &MessageEnvelope| {
-        let due = shared.waiting.woken(envelope)?;
+        let due = shared.waiting.woken(message, envelope)?;
         note_woken(shared, message, envelope, due);
         Some(due)
     };

@@ -43,7 +43,7 @@ use crate::handler::Handler;
 use crate::hold::{HoldSettings, Holds};
 use crate::queue::{Callers, Description, Linger, Queue, Requests, VisibilityTimeout};
 use crate::telemetry;
-use crate::waiting::Waiting;
+use crate::waiting::{Grouping, Waiting};
 use backstop_core::clock;
 use backstop_decider::{Decider, Events};
 use backstop_settle::{Settler, known};
@@ -152,10 +152,14 @@ impl Consumer {
         let budget = Budget::new(options.max_in_flight, options.max_bytes_in_flight);
         let controls = Controls::new(&name, budget, &options);
         controls.heard_by(decider.events());
+        let waiting = Waiting::of(&name, queue, description, &decider, &stats.requests);
+        if let Some(by) = options.group_by.clone() {
+            waiting.group_by(Grouping::new(by.clone(), move |message| by.key(message)));
+        }
         Self {
             controls,
             breaker: Arc::new(Breaker::new(&name, options.breaker.as_ref())),
-            waiting: Waiting::of(&name, queue, description, &decider, &stats.requests),
+            waiting,
             stats,
             name,
             ready,

@@ -1,4 +1,4 @@
-//! Why messages wait: a code, a class and the policy that decided, each combination kept once and as long as messages have it.
+//! Why messages wait: a code, a class and the policy that decided, and the group of the message, each combination kept once and as long as messages have it.
 //!
 //! Failures with one cause mostly have one text, or differ by a request id. So the first one is kept too, and of all others only what they do not have in common with it.
 
@@ -10,7 +10,7 @@ use slab::Slab;
 use super::packed::Packing;
 
 /// The bytes that a cause takes besides its texts.
-const COST: usize = 160;
+const COST: usize = 184;
 
 /// Why a message waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -19,6 +19,8 @@ pub(super) struct Cause<'a> {
     pub(super) class: &'a str,
     /// The digests of the policy that decided.
     pub(super) policy: &'a str,
+    /// The group of the message, if messages are grouped.
+    pub(super) group: &'a str,
 }
 
 /// The class of messages that are held back without a decision.
@@ -33,27 +35,34 @@ pub(super) fn is_held_back(cause: &Cause<'_>) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CauseNumber(u32);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Kept {
     code: Box<str>,
     class: Box<str>,
     policy: Box<str>,
+    group: Box<str>,
+    /// Of a group: the same cause without it, which has the other texts and the first failure for all groups.
+    base: Option<u32>,
     /// The first failure, as it was packed.
     first: Box<[u8]>,
     uses: u32,
 }
 
 impl Kept {
-    fn cause(&self) -> Cause<'_> {
+    fn cause<'a>(&'a self, all: &'a Slab<Self>) -> Cause<'a> {
+        let base = self.base.and_then(|base| all.get(base as usize));
+        let texts = base.unwrap_or(self);
         Cause {
-            code: &self.code,
-            class: &self.class,
-            policy: &self.policy,
+            code: &texts.code,
+            class: &texts.class,
+            policy: &texts.policy,
+            group: &self.group,
         }
     }
 
     fn bytes(&self) -> usize {
-        COST + self.code.len() + self.class.len() + self.policy.len() + self.first.len()
+        let texts = [&self.code, &self.class, &self.policy, &self.group];
+        COST + texts.map(|text| text.len()).iter().sum::<usize>() + self.first.len()
     }
 }
 
@@ -70,13 +79,11 @@ pub(super) struct Causes {
 impl Causes {
     /// One more message has this cause. Returns what is to be kept of the message.
     pub(super) fn add(&mut self, cause: Cause<'_>, packing: &Packing) -> (CauseNumber, Vec<u8>) {
-        let hash = self.hashes.hash_one(cause);
-        let is_it = |number: &u32| self.get(CauseNumber(*number)) == cause;
-        let found = self.numbers.find(hash, is_it).copied();
-        let number = found.unwrap_or_else(|| self.insert(cause, hash));
+        let number = self.number(cause);
+        self.uses(number);
+        let base = self.base(CauseNumber(number)).0;
         let mut record = Vec::new();
-        if let Some(kept) = self.kept.get_mut(number as usize) {
-            kept.uses = kept.uses.saturating_add(1);
+        if let Some(kept) = self.kept.get_mut(base as usize) {
             if kept.first.is_empty() {
                 kept.first = packing.failure().into();
                 self.bytes += kept.first.len();
@@ -86,20 +93,47 @@ impl Causes {
         (CauseNumber(number), record)
     }
 
-    fn insert(&mut self, cause: Cause<'_>, hash: u64) -> u32 {
+    fn uses(&mut self, number: u32) {
+        if let Some(kept) = self.kept.get_mut(number as usize) {
+            kept.uses = kept.uses.saturating_add(1);
+        }
+    }
+
+    /// The number of a cause, which is kept from now on.
+    fn number(&mut self, cause: Cause<'_>) -> u32 {
+        let hash = self.hashes.hash_one(cause);
+        let is_it = |number: &u32| self.get(CauseNumber(*number)) == cause;
+        if let Some(found) = self.numbers.find(hash, is_it) {
+            return *found;
+        }
+        if cause.group.is_empty() {
+            let texts = [cause.code, cause.class, cause.policy].map(Box::from);
+            let [code, class, policy] = texts;
+            let kept = Kept {
+                code,
+                class,
+                policy,
+                ..Kept::default()
+            };
+            return self.insert(kept, hash);
+        }
+        let base = self.number(Cause { group: "", ..cause });
+        self.uses(base);
         let kept = Kept {
-            code: cause.code.into(),
-            class: cause.class.into(),
-            policy: cause.policy.into(),
-            first: Box::default(),
-            uses: 0,
+            group: cause.group.into(),
+            base: Some(base),
+            ..Kept::default()
         };
+        self.insert(kept, hash)
+    }
+
+    fn insert(&mut self, kept: Kept, hash: u64) -> u32 {
         self.bytes += kept.bytes();
         let number = u32::try_from(self.kept.insert(kept)).unwrap_or(u32::MAX);
         let (kept, hashes) = (&self.kept, &self.hashes);
         self.numbers.insert_unique(hash, number, |number| {
-            let kept = kept.get(*number as usize);
-            kept.map_or(0, |kept| hashes.hash_one(kept.cause()))
+            let it = kept.get(*number as usize);
+            it.map_or(0, |it| hashes.hash_one(it.cause(kept)))
         });
         number
     }
@@ -110,25 +144,35 @@ impl Causes {
             return;
         };
         kept.uses = kept.uses.saturating_sub(1);
-        if kept.uses == 0 {
-            let kept = self.kept.remove(number as usize);
-            self.bytes -= kept.bytes();
-            let hash = self.hashes.hash_one(kept.cause());
-            if let Ok(found) = self.numbers.find_entry(hash, |it| *it == number) {
-                found.remove();
-            }
+        if kept.uses > 0 {
+            return;
+        }
+        let hash = self.hashes.hash_one(self.get(CauseNumber(number)));
+        if let Ok(found) = self.numbers.find_entry(hash, |it| *it == number) {
+            found.remove();
+        }
+        let kept = self.kept.remove(number as usize);
+        self.bytes -= kept.bytes();
+        if let Some(base) = kept.base {
+            self.remove(CauseNumber(base));
         }
     }
 
     /// The cause with this number.
     pub(super) fn get(&self, CauseNumber(number): CauseNumber) -> Cause<'_> {
         let kept = self.kept.get(number as usize);
-        kept.map(Kept::cause).unwrap_or_default()
+        kept.map(|it| it.cause(&self.kept)).unwrap_or_default()
     }
 
-    /// The first failure with this cause.
-    pub(super) fn first(&self, CauseNumber(number): CauseNumber) -> &[u8] {
-        let kept = self.kept.get(number as usize);
+    /// The number of the same cause without its group.
+    pub(super) fn base(&self, CauseNumber(number): CauseNumber) -> CauseNumber {
+        let base = self.kept.get(number as usize).and_then(|it| it.base);
+        CauseNumber(base.unwrap_or(number))
+    }
+
+    /// The first failure with this cause, in whatever group.
+    pub(super) fn first(&self, number: CauseNumber) -> &[u8] {
+        let kept = self.kept.get(self.base(number).0 as usize);
         kept.map_or(&[], |kept| &kept.first)
     }
 
@@ -147,6 +191,7 @@ mod tests {
             code,
             class: "transient",
             policy: "sha256:00",
+            group: "",
         }
     }
 
@@ -187,5 +232,40 @@ mod tests {
         }
         let bytes = COST + "HTTP 503transientsha256:00".len() + failure.len();
         assert_eq!(causes.bytes(), bytes);
+    }
+
+    #[test]
+    fn groups_share_the_texts_and_the_first_failure_of_their_cause() {
+        let mut causes = Causes::default();
+        let of = |group| Cause {
+            group,
+            ..cause("HTTP 503")
+        };
+        let failure = [7; 500];
+        let packing = Packing::of(b"own", &failure);
+        let added: Vec<_> = ["acme", "globex", "", "acme"]
+            .into_iter()
+            .map(|group| causes.add(of(group), &packing))
+            .collect();
+        let numbers: Vec<_> = added.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers[0], numbers[3]);
+        for (number, group) in numbers.iter().zip(["acme", "globex", ""]) {
+            assert_eq!(causes.get(*number), of(group));
+            assert_eq!(causes.first(*number), failure);
+            assert_eq!(causes.base(*number), numbers[2]);
+        }
+        assert!(added.iter().all(|(_, record)| record.len() < 10));
+        let texts = "HTTP 503transientsha256:00acmeglobex".len();
+        assert_eq!(causes.bytes(), 3 * COST + texts + failure.len());
+        assert!(size_of::<Kept>() + 24 <= COST);
+        // The cause stays as long as one of its groups has a message.
+        causes.remove(numbers[2]);
+        causes.remove(numbers[1]);
+        causes.remove(numbers[0]);
+        assert_eq!(causes.get(numbers[0]), of("acme"));
+        assert_eq!(causes.first(numbers[0]), failure);
+        causes.remove(numbers[3]);
+        assert_eq!((causes.bytes(), causes.numbers.len()), (0, 0));
+        assert!(causes.kept.is_empty());
     }
 }

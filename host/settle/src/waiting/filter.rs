@@ -42,6 +42,12 @@ pub struct Filter {
         deserialize_with = "at_least_one"
     )]
     pub id: Vec<String>,
+    /// Messages of one of these groups, if the queue's messages are grouped. An empty text is that of messages without one.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "at_least_one"
+    )]
+    pub group: Vec<String>,
     /// Messages that are due after this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_after: Option<Timestamp>,
@@ -58,6 +64,7 @@ pub(super) struct Seen<'a> {
     pub(super) attempt: u32,
     pub(super) due: Timestamp,
     pub(super) failed: Timestamp,
+    pub(super) group: &'a str,
 }
 
 /// A list that is given has something in it.
@@ -116,6 +123,7 @@ pub(super) struct Matcher {
     classes: Texts,
     ids: HashSet<String>,
     attempts: HashSet<u32>,
+    groups: HashSet<String>,
     due_after: Option<Timestamp>,
     failed_until: Option<Timestamp>,
 }
@@ -127,9 +135,15 @@ impl Matcher {
             classes: Texts::of(&filter.class),
             ids: filter.id.iter().cloned().collect(),
             attempts: filter.attempt.iter().map(|it| it.get()).collect(),
+            groups: filter.group.iter().cloned().collect(),
             due_after: filter.due_after,
             failed_until: filter.failed_until,
         }
+    }
+
+    /// Whether it goes by the groups of messages.
+    pub(super) fn has_groups(&self) -> bool {
+        !self.groups.is_empty()
     }
 
     /// Whether a message matches, apart from its id.
@@ -137,6 +151,7 @@ impl Matcher {
         self.codes.has(seen.code)
             && self.classes.has(seen.class)
             && (self.attempts.is_empty() || self.attempts.contains(&seen.attempt))
+            && (self.groups.is_empty() || self.groups.contains(seen.group))
             && self.due_after.is_none_or(|after| seen.due > after)
             && self.failed_until.is_none_or(|until| seen.failed <= until)
     }
@@ -169,6 +184,7 @@ mod tests {
         attempt: 3,
         due: Timestamp(1_000),
         failed: Timestamp(500),
+        group: "acme",
     };
 
     fn texts(texts: &[&str]) -> Vec<String> {
@@ -241,6 +257,21 @@ mod tests {
             ),
             (
                 Filter {
+                    group: texts(&["globex", "acme"]),
+                    ..Filter::default()
+                },
+                true,
+            ),
+            // A group is no pattern: a sender may call it `*`.
+            (
+                Filter {
+                    group: texts(&["*", "acm*", "Acme", ""]),
+                    ..Filter::default()
+                },
+                false,
+            ),
+            (
+                Filter {
                     failed_until: Some(Timestamp(500)),
                     ..Filter::default()
                 },
@@ -266,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_list_that_is_sent_empty_is_no_missing_one() {
-        for list in ["code", "class", "attempt", "id"] {
+        for list in ["code", "class", "attempt", "id", "group"] {
             let sent = format!(r#"{{"{list}": []}}"#);
             let refused = serde_json::from_str::<Filter>(&sent).unwrap_err();
             let text = refused.to_string();

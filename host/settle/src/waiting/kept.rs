@@ -18,7 +18,7 @@ use crate::decision::Hold;
 use crate::failure::{Milliseconds, Timestamp};
 
 /// How the bytes begin. Another version has another number.
-const BEGIN: &[u8; 20] = b"backstop waiting 01\n";
+const BEGIN: &[u8; 20] = b"backstop waiting 02\n";
 
 /// The most places of the memory that one chunk has: the memory is locked while it is made.
 const PLACES: u32 = 500;
@@ -28,6 +28,9 @@ const CHUNK_BYTES: usize = 8 << 20;
 
 /// The longest that a message waits: no queue keeps it for longer. A later time is a mistake of a clock.
 const LONGEST: Duration = Duration::from_secs(14 * 86_400);
+
+/// The most bytes of a group that are read: the host has bounded them, and a file is no host.
+const GROUP_BYTES: usize = 256;
 
 /// What was read, or left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,6 +46,8 @@ pub struct TakenOver {
 struct Head<'a> {
     source: &'a str,
     since: u64,
+    /// What the messages are grouped by; empty if they are not.
+    grouped_by: &'a str,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -51,6 +56,9 @@ struct Chunk<'a> {
     causes: Vec<KeptCause<'a>>,
     #[serde(borrow)]
     messages: Vec<KeptMessage<'a>>,
+    /// The groups of these messages, the first without a text.
+    #[serde(borrow)]
+    groups: Vec<&'a str>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,6 +79,8 @@ struct KeptMessage<'a> {
     attempt: u32,
     /// The number of its cause in the chunk.
     cause: u32,
+    /// The number of its group in the chunk.
+    group: u32,
     hold: Hold,
     known: Known,
     by_envelope: bool,
@@ -96,6 +106,7 @@ impl Waiting {
         let head = Head {
             source: &self.source,
             since: self.since().0,
+            grouped_by: self.grouped_by().unwrap_or_default(),
         };
         write_part(to, &encoded(&head)?)?;
         let (mut first, mut messages) = (0_u32, 0_u64);
@@ -135,10 +146,12 @@ impl Waiting {
         if head.source != self.source {
             return Err(invalid("it is of another queue"));
         }
+        // By something else, its groups are no groups here.
+        let has_groups = head.grouped_by == self.grouped_by().unwrap_or_default();
         let mut taken = TakenOver::default();
         while let Some(bytes) = parts.next()? {
             match bytes.as_deref().map(postcard::from_bytes::<Chunk<'_>>) {
-                Some(Ok(chunk)) => taken.messages += self.remember_kept(&chunk),
+                Some(Ok(chunk)) => taken.messages += self.remember_kept(&chunk, has_groups),
                 Some(Err(_)) | None => taken.damaged += 1,
             }
         }
@@ -148,7 +161,7 @@ impl Waiting {
         Ok(taken)
     }
 
-    fn remember_kept(&self, chunk: &Chunk<'_>) -> u64 {
+    fn remember_kept(&self, chunk: &Chunk<'_>, has_groups: bool) -> u64 {
         let (now, today) = (self.now(), self.queue.now());
         let at = |time: u64| self.at(Timestamp(time), now);
         let mut memory = self.memory();
@@ -164,6 +177,10 @@ impl Waiting {
             if !kept.waits(today) || memory.find(kept.key).is_some() {
                 continue;
             }
+            let group = usize::try_from(kept.group).ok().filter(|_| has_groups);
+            let group = group.and_then(|number| chunk.groups.get(number));
+            let group = group.copied().filter(|group| group.len() <= GROUP_BYTES);
+            let group = group.unwrap_or_default();
             let sent = packing.sent().map_or(kept.failed, |sent| sent.0);
             let new = New {
                 packing,
@@ -178,6 +195,7 @@ impl Waiting {
                     code: cause.code,
                     class: cause.class,
                     policy: cause.policy,
+                    group,
                 },
                 hold: kept.hold,
                 known: kept.known,
@@ -210,9 +228,11 @@ impl<'a> Chunk<'a> {
     fn of(memory: &'a Memory, places: Range<u32>, time: impl Fn(i64) -> u64) -> Self {
         let mut chunk = Self::default();
         let mut numbers = BTreeMap::new();
+        let mut groups = BTreeMap::from([("", 0)]);
+        chunk.groups.push("");
         for slot in places.filter_map(|place| memory.at_place(place)) {
             let (cause, first) = (memory.cause(slot), memory.first(slot));
-            let number = *numbers.entry(slot.cause).or_insert_with(|| {
+            let number = *numbers.entry(memory.base(slot)).or_insert_with(|| {
                 chunk.causes.push(KeptCause {
                     code: cause.code,
                     class: cause.class,
@@ -220,6 +240,10 @@ impl<'a> Chunk<'a> {
                     first,
                 });
                 chunk.causes.len() - 1
+            });
+            let group = *groups.entry(cause.group).or_insert_with(|| {
+                chunk.groups.push(cause.group);
+                chunk.groups.len() - 1
             });
             chunk.messages.push(KeptMessage {
                 key: slot.key,
@@ -229,6 +253,7 @@ impl<'a> Chunk<'a> {
                 delay: slot.delay.0,
                 attempt: slot.attempt,
                 cause: u32::try_from(number).unwrap_or(u32::MAX),
+                group: u32::try_from(group).unwrap_or_default(),
                 hold: slot.hold,
                 known: slot.known,
                 by_envelope: slot.by_envelope,

@@ -333,6 +333,11 @@ impl Memory {
         self.causes.get(slot.cause)
     }
 
+    /// The number of why a message waits, whatever its group.
+    pub(super) fn base(&self, slot: &Slot) -> CauseNumber {
+        self.causes.base(slot.cause)
+    }
+
     /// What [`pack`](packed::pack) wrote of a message that is still remembered.
     pub(super) fn packed(&self, slot: &Slot) -> Vec<u8> {
         packed::restore(self.record(slot), self.first(slot)).unwrap_or_default()

@@ -12,6 +12,7 @@ const CAUSE: Cause<'_> = Cause {
     code: "HTTP 503",
     class: "transient",
     policy: "sha256:00",
+    group: "",
 };
 
 fn new(key: Key, ends: i64) -> New<'static> {
@@ -116,6 +117,36 @@ fn beyond_the_limits_the_messages_that_come_last_are_counted_instead() {
     let (kept, left_out) = (memory.len() as u64, memory.not_remembered());
     assert!((5..50).contains(&kept), "{kept}");
     assert_eq!(kept + left_out, 100);
+}
+
+#[test]
+fn a_group_costs_its_text_once_and_nothing_for_each_message() {
+    let filled = |group: fn(u64) -> String| {
+        let mut memory = Memory::new(Limits {
+            messages: 120_000,
+            bytes: 56 << 20,
+        });
+        for key in 0..120_000 {
+            let group = group(key);
+            let new = New {
+                cause: Cause {
+                    group: &group,
+                    ..CAUSE
+                },
+                ..new(key, 1_000)
+            };
+            memory.add(new, 0);
+        }
+        (memory.bytes(), memory.len(), memory.not_remembered())
+    };
+    let (without, count, _) = filled(|_| String::new());
+    assert_eq!((count, size_of::<Slot>()), (120_000, 72));
+    let (with, ..) = filled(|key| format!("tenant-{}", key % 100));
+    assert!(with - without < 100 * 250, "{without} {with}");
+    // One for each message, as long as they get: all of it stays within the bounds.
+    let (each, count, left_out) = filled(|key| format!("{key:>128}"));
+    assert!(each <= 56 << 20, "{each}");
+    assert_eq!(count as u64 + left_out, 120_000);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod causes;
 mod due;
 mod earlier;
 mod filter;
+mod grouping;
 mod kept;
 mod memory;
 mod packed;
@@ -49,10 +50,11 @@ use why::{Past, Why};
 pub use due::Due;
 pub use earlier::{Earlier, EarlierTime, Taken};
 pub use filter::Filter;
+pub use grouping::Grouping;
 pub use kept::TakenOver;
 pub use reach::Reach;
 pub use reconsider::{OtherVersion, Reconsider, Reconsidered, Today};
-pub use report::{Count, Group, MessageReport, QueueReport};
+pub use report::{Count, Group, GroupCount, MessageReport, QueueReport};
 pub use suppose::Supposed;
 pub use tally::{Tally, WITHIN};
 pub use wake::{BroughtBack, OfCode, Refusal, Wake, Woken};
@@ -80,6 +82,7 @@ pub struct Waiting {
     since: AtomicU64,
     /// What the keys of messages are made with, so that others can't foresee them.
     secret: OnceLock<[u8; 16]>,
+    grouping: OnceLock<Grouping>,
     memory: Mutex<Memory>,
     rules: Mutex<Rules>,
     earlier: Mutex<EarlierTimes>,
@@ -141,6 +144,7 @@ impl Waiting {
             since: AtomicU64::new(queue.now().0),
             queue: Arc::clone(queue),
             secret: OnceLock::new(),
+            grouping: OnceLock::new(),
             memory: Mutex::new(Memory::new(limits)),
             rules: Mutex::default(),
             earlier: Mutex::default(),
@@ -265,10 +269,11 @@ impl Waiting {
     }
 
     /// When a message that was sent again, and has come before it is due, is attempted because of a wake or a reconsideration.
-    pub fn woken(&self, envelope: &MessageEnvelope) -> Option<Timestamp> {
+    pub fn woken(&self, message: &Message, envelope: &MessageEnvelope) -> Option<Timestamp> {
         let now = self.queue.now();
+        let group = || self.group(message);
         let times = [
-            self.rules().wake(envelope, now),
+            self.rules().wake(envelope, group, now),
             self.earlier_time(envelope, now),
         ];
         times.into_iter().flatten().min()
@@ -289,7 +294,7 @@ impl Waiting {
             (message.sent, message.receive_count.get()),
             why.decidable,
         );
-        let now = self.now();
+        let (now, group) = (self.now(), self.group(message));
         let ago = self.queue.now().since(why.failed_at);
         let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
         let new = New {
@@ -305,6 +310,7 @@ impl Waiting {
                 code: &filter::remembered(why.code),
                 class: &why.class,
                 policy: why.policy,
+                group: &group,
             },
             hold,
             by_envelope: hold == Hold::Resend || !why.is_decided,

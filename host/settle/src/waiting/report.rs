@@ -1,7 +1,7 @@
 //! What waits, for people and programs.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
@@ -55,6 +55,29 @@ pub struct QueueReport {
     pub unlisted: u64,
     /// The messages by due time.
     pub due: Due,
+    /// What the queue's messages are grouped by, if they are, such as `/tenant`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grouped_by: Option<String>,
+    /// The messages by their groups, the most first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_group: Vec<GroupCount>,
+    /// The messages of groups that are not listed because there are too many different ones.
+    #[serde(default)]
+    pub by_group_unlisted: u64,
+}
+
+/// The messages of one group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct GroupCount {
+    /// The text that they have in common, as one line of at most 128 bytes; empty for messages without one.
+    pub value: String,
+    /// How many.
+    pub count: u64,
+    /// When the first of them is due.
+    pub next: Timestamp,
+    /// When the last of them is due.
+    pub last: Timestamp,
 }
 
 /// The messages with one code and one class.
@@ -119,6 +142,9 @@ pub struct MessageReport {
     pub class: String,
     /// The digests of the policy that decided.
     pub policy: String,
+    /// Its group, if the queue's messages are grouped and it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
     /// What the active version would decide.
     pub today: Today,
 }
@@ -182,7 +208,14 @@ impl Waiting {
             last: time(sum.last),
             samples: sum.samples,
         });
+        let (by_group, by_group_unlisted) = match self.grouped_by() {
+            Some(_) => by_group(tally.by_group, time),
+            None => Default::default(),
+        };
         QueueReport {
+            grouped_by: self.grouped_by().map(str::to_owned),
+            by_group,
+            by_group_unlisted,
             queue: self.name.clone(),
             since: self.since(),
             waiting: tally.waiting,
@@ -210,12 +243,13 @@ impl Waiting {
             slots
                 .map(|slot| {
                     let cause = memory.cause(slot);
-                    let texts = [cause.code, cause.class, cause.policy].map(str::to_owned);
+                    let texts = [cause.code, cause.class, cause.policy, cause.group];
+                    let texts = texts.map(str::to_owned);
                     (slot.clone(), memory.packed(slot), texts)
                 })
                 .collect()
         };
-        let report = |(slot, bytes, [code, class, policy]): (Slot, Vec<u8>, [String; 3])| {
+        let report = |(slot, bytes, [code, class, policy, group]): (Slot, Vec<u8>, [String; 4])| {
             let time = |at| self.timestamp(at, now);
             let packed = Packed::read(&bytes)?;
             let failure = self.failure(&bytes, slot.attempt);
@@ -237,6 +271,7 @@ impl Waiting {
                 error,
                 class,
                 policy,
+                group,
                 today: self.today(&slot, &bytes),
             })
         };
@@ -261,6 +296,8 @@ struct Tally<'a> {
     policies: BTreeMap<&'a str, u64>,
     unlisted: u64,
     dues: Vec<i64>,
+    /// How many, and when the first and the last are due.
+    by_group: HashMap<&'a str, (u64, i64, i64)>,
 }
 
 impl<'a> Tally<'a> {
@@ -269,6 +306,10 @@ impl<'a> Tally<'a> {
         self.resent += u64::from(slot.hold == Hold::Resend);
         self.dues.push(slot.due);
         let cause = memory.cause(slot);
+        let of_value = self.by_group.entry(cause.group);
+        let (count, next, last) = of_value.or_insert((0, slot.due, slot.due));
+        *count += 1;
+        (*next, *last) = ((*next).min(slot.due), (*last).max(slot.due));
         let group = (cause.code, cause.class);
         let of_group = Sum {
             count: 0,
@@ -290,6 +331,54 @@ impl<'a> Tally<'a> {
             entry(&mut self.policies, cause.policy, 0).map(|count| *count += 1),
         ];
         self.unlisted += u64::from(listed.contains(&None));
+    }
+}
+
+/// The largest groups, and how many messages the others have.
+fn by_group(
+    groups: HashMap<&str, (u64, i64, i64)>,
+    time: impl Fn(i64) -> Timestamp,
+) -> (Vec<GroupCount>, u64) {
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(value, (count, ..))| (Reverse(*count), *value));
+    let others = groups.iter().skip(LISTED);
+    let unlisted = others.map(|(_, (count, ..))| count).sum();
+    let listed = groups.into_iter().take(LISTED);
+    let listed = listed.map(|(value, (count, next, last))| GroupCount {
+        value: value.to_owned(),
+        count,
+        next: time(next),
+        last: time(last),
+    });
+    (listed.collect(), unlisted)
+}
+
+impl QueueReport {
+    /// Adds the groups of another host, if it groups by the same.
+    pub fn add_groups(&mut self, other: &Self) {
+        if self.grouped_by.is_none() {
+            self.grouped_by.clone_from(&other.grouped_by);
+        }
+        self.by_group_unlisted += other.by_group_unlisted;
+        if self.grouped_by != other.grouped_by {
+            self.by_group_unlisted += other.by_group.iter().map(|it| it.count).sum::<u64>();
+            return;
+        }
+        let known = self.by_group.iter().enumerate();
+        let known = known.map(|(place, it)| (it.value.clone(), place));
+        let known: HashMap<_, _> = known.collect();
+        for group in &other.by_group {
+            let same = known.get(&group.value);
+            match same.and_then(|place| self.by_group.get_mut(*place)) {
+                Some(sum) => {
+                    sum.count += group.count;
+                    sum.next = sum.next.min(group.next);
+                    sum.last = sum.last.max(group.last);
+                }
+                None => self.by_group.push(group.clone()),
+            }
+        }
+        self.by_group.sort_by_key(|it| Reverse(it.count));
     }
 }
 

@@ -37,9 +37,14 @@ impl Rules {
     }
 
     /// When a message that was sent again comes because of a wake, if that is earlier than it is due.
-    pub(super) fn wake(&self, envelope: &MessageEnvelope, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn wake(
+        &self,
+        envelope: &MessageEnvelope,
+        group: impl Fn() -> String,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
         let rules = self.0.iter().filter(|(ends, _)| *ends > now);
-        let times = rules.filter_map(|(_, rule)| rule.wake(envelope));
+        let times = rules.filter_map(|(_, rule)| rule.wake(envelope, &group));
         times.min().filter(|time| *time < envelope.due)
     }
 
@@ -50,13 +55,16 @@ impl Rules {
 }
 
 impl Rule {
-    fn wake(&self, envelope: &MessageEnvelope) -> Option<Timestamp> {
+    fn wake(&self, envelope: &MessageEnvelope, group: impl Fn() -> String) -> Option<Timestamp> {
+        // A body is read for a rule that needs it.
+        let group = self.matcher.has_groups().then(group).unwrap_or_default();
         let seen = Seen {
             code: &envelope.code,
             class: &envelope.class,
             attempt: envelope.attempts,
             due: envelope.due,
             failed: envelope.failed_at(),
+            group: &group,
         };
         let matches = envelope.failed_at() < self.at
             && self.matcher.matches(seen)
@@ -115,7 +123,7 @@ mod tests {
         rules.add(rule(500_000, 0), HOP);
         let at = |time| Some(Timestamp(time));
         let now = Timestamp(600_000);
-        assert_eq!(rules.wake(&envelope("m"), now), at(500_000));
+        assert_eq!(rules.wake(&envelope("m"), String::new, now), at(500_000));
         let other = MessageEnvelope {
             code: "HTTP 500".to_owned(),
             ..envelope("m")
@@ -129,11 +137,15 @@ mod tests {
             ..envelope("m")
         };
         for unmatched in [other, later, hurried] {
-            assert_eq!(rules.wake(&unmatched, now), None, "{unmatched:?}");
+            assert_eq!(
+                rules.wake(&unmatched, String::new, now),
+                None,
+                "{unmatched:?}"
+            );
         }
         assert_eq!(rules.len(now), 1);
         let much_later = Timestamp(500_000).plus(HOP + LATE);
-        assert_eq!(rules.wake(&envelope("m"), much_later), None);
+        assert_eq!(rules.wake(&envelope("m"), String::new, much_later), None);
         assert_eq!(rules.len(much_later), 0);
     }
 
@@ -143,7 +155,11 @@ mod tests {
         rules.add(rule(500_000, 100_000), HOP);
         let mut tenths = [0; 10];
         for number in 0..10_000 {
-            let woken = rules.wake(&envelope(&number.to_string()), Timestamp(500_000));
+            let woken = rules.wake(
+                &envelope(&number.to_string()),
+                String::new,
+                Timestamp(500_000),
+            );
             let place = (woken.unwrap().0 - 500_000) / 10_000;
             tenths[usize::try_from(place).unwrap()] += 1;
         }
@@ -156,7 +172,25 @@ mod tests {
             delay: Milliseconds(1_000),
             ..envelope("m")
         };
-        assert_eq!(rules.wake(&soon, Timestamp(500_000)), None);
+        assert_eq!(rules.wake(&soon, String::new, Timestamp(500_000)), None);
+    }
+
+    #[test]
+    fn a_rule_for_a_group_takes_the_group_of_the_message_that_has_arrived() {
+        let mut rules = Rules::default();
+        let of_group = Rule {
+            matcher: Matcher::of(&Filter {
+                group: vec!["acme".to_owned()],
+                ..Filter::default()
+            }),
+            ..rule(500_000, 0)
+        };
+        rules.add(of_group, HOP);
+        let now = Timestamp(600_000);
+        for (group, wakes) in [("acme", true), ("globex", false), ("", false)] {
+            let woken = rules.wake(&envelope("m"), || group.to_owned(), now);
+            assert_eq!(woken.is_some(), wakes, "{group}");
+        }
     }
 
     #[test]

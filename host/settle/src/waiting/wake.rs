@@ -273,6 +273,7 @@ impl Waiting {
             attempt: slot.attempt,
             due: time(slot.due),
             failed: time(slot.failed),
+            group: cause.group,
         }
     }
 

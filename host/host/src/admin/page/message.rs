@@ -73,6 +73,7 @@ fn report(view: &View<'_>, host: &str, message: &MessageReport) -> Markup {
                 dt { "Failed" } dd { (at(message.failed_at)) ", attempt " (message.attempt) ", received " (message.receives) " times" }
                 dt { "Code" } dd { (shown(&message.code)) }
                 dt { "Class" } dd { (shown(&message.class)) }
+                @if !message.group.is_empty() { dt { "Group" } dd { (shown(&message.group)) } }
                 @if let Some(error) = &message.error { dt { "Error" } dd .error { (shown(&error.message)) } }
                 dt { "Decided by" } dd { (shown(&message.policy)) }
                 dt { "Due" } dd { (at(message.due)) @if let Some(decided) = message.decided_due { ", made earlier: it was to be due " (time(decided, view.now)) } }

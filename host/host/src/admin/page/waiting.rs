@@ -17,6 +17,9 @@ use super::wake::{self, CHOICE};
 use crate::admin::routes::HostWaiting;
 use crate::waiting::{Count, Due, Group, QueueReport, Reach};
 
+/// The most groups by the queue's own key that are shown: the largest.
+const GROUPS: usize = 50;
+
 /// What waits in the queues, added over all hosts.
 #[derive(Debug)]
 pub(super) struct Waits {
@@ -56,6 +59,7 @@ impl Waits {
 
 /// Adds what another host says of the same queue.
 fn add(sum: &mut QueueReport, other: QueueReport) {
+    sum.add_groups(&other);
     sum.queue = other.queue;
     sum.waiting += other.waiting;
     sum.resent += other.resent;
@@ -168,6 +172,7 @@ fn form<'a>(view: &View<'_>, queues: impl Iterator<Item = &'a String>) -> Markup
             label { "Class" input name="class" placeholder="transient" value=[value("class")]; }
             label { "Attempt" input name="attempt" inputmode="numeric" placeholder="3" value=[value("attempt")]; }
             label { "Message id" input name="id" value=[value("id")]; }
+            label { "Group" input name="group" placeholder="a tenant" value=[value("group")]; }
             button { "Show" }
         }
     }
@@ -223,6 +228,7 @@ fn queue(view: &View<'_>, name: &str, report: &QueueReport, reaches: &[Reach]) -
                     @if report.unlisted > 0 { tr { td colspan="6" { (count(report.unlisted)) " more in other groups" } } }
                 }
             } }))
+            @if let Some(by) = &report.grouped_by { (by_group(view, name, by, report)) }
             p { "Failed attempts: "
                 @for Count { value, count: number } in &report.attempts {
                     a href=(link("/waiting", &[("queue", name), ("attempt", &value.to_string())])) { (value) } " × " (count(*number)) "  "
@@ -233,6 +239,38 @@ fn queue(view: &View<'_>, name: &str, report: &QueueReport, reaches: &[Reach]) -
             (wake::link_to_preview(view, name))
             (reconsider::link_to_preview(name))
         }
+    }
+}
+
+/// The messages by what the queue's configuration groups them by.
+fn by_group(view: &View<'_>, queue: &str, by: &str, report: &QueueReport) -> Markup {
+    let shown_value = |value: &str| {
+        // A blank text would choose nothing.
+        let is_exact = value.trim() == value && !value.is_empty();
+        html! {
+            @if is_exact { a href=(link("/waiting", &[("queue", queue), ("group", value)])) { (shown(value)) } }
+            @else if value.is_empty() { "none" }
+            @else { code { (shown(&format!("{value:?}"))) } }
+        }
+    };
+    html! {
+        (scrolling("Messages that wait, by group", html! { table {
+            thead { tr { th { "By " (shown(by)) } th .number { "Messages" } th { "Next due" } th { "Last due" } } }
+            tbody {
+                @for group in report.by_group.iter().take(GROUPS) {
+                    tr {
+                        td { (shown_value(&group.value)) }
+                        td .number { (count(group.count)) }
+                        td { (time(group.next, view.now)) }
+                        td { (time(group.last, view.now)) }
+                    }
+                }
+                @let others: u64 = report.by_group.iter().skip(GROUPS).map(|it| it.count).sum();
+                @if others + report.by_group_unlisted > 0 {
+                    tr { td colspan="4" { (count(others + report.by_group_unlisted)) " more of other values" } }
+                }
+            }
+        } }))
     }
 }
 

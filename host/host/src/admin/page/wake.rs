@@ -15,7 +15,7 @@ use crate::admin::routes::HostAnswer;
 use crate::waiting::{Filter, Reach, Woken};
 
 /// The fields of the form that choose messages.
-pub(super) const CHOICE: [&str; 4] = ["code", "class", "attempt", "id"];
+pub(super) const CHOICE: [&str; 5] = ["code", "class", "attempt", "id", "group"];
 
 /// Which messages a wake reaches of those that match.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +47,7 @@ pub(super) async fn preview(view: &View<'_>) -> Markup {
     let queue = view.value("queue");
     let (Some(queue), Ok(filter)) = (queue, filter(view)) else {
         return wrong(
-            "Nothing is chosen: name a queue and a code, a class, an attempt from 1 or an id, or choose all.",
+            "Nothing is chosen: name a queue and a code, a class, an attempt from 1, an id or a group, or choose all.",
         );
     };
     let Some(spread) = parse_duration(view.value("spread").unwrap_or("0")) else {
@@ -164,6 +164,7 @@ fn words(filter: &Filter) -> String {
         filter.attempt.iter().map(ToString::to_string).collect(),
     );
     add("id", quoted(&filter.id));
+    add("group", quoted(&filter.group));
     if words.is_empty() {
         "all messages that wait".to_owned()
     } else {
@@ -191,6 +192,7 @@ fn filter(view: &View<'_>) -> Result<Filter, &'static str> {
         class: texts("class"),
         attempt: attempt.into_iter().collect(),
         id: texts("id"),
+        group: texts("group"),
         ..Filter::default()
     };
     let given = Some(filter).filter(|it| !it.is_empty());

@@ -76,7 +76,7 @@ routes! {
     /// what operators asked the host for since its start: the last 500 actions, with who asked and what came of it
     Read "/v1/audit" -> "audit" = history::audit;
 
-    /// what [waits](waiting.md) in the named queues, or in all. The filters `code`, `class`, `attempt`, `id` (each may be repeated) `due-after` and `failed-until` (milliseconds since 1970) choose among the messages; `reach=no` does without the queue's own count of invisible messages, which is a request to SQS; in a code and a class, `*` stands for any text
+    /// what [waits](waiting.md) in the named queues, or in all. The filters `code`, `class`, `attempt`, `id`, `group` (each may be repeated) `due-after` and `failed-until` (milliseconds since 1970) choose among the messages; `reach=no` does without the queue's own count of invisible messages, which is a request to SQS; in a code and a class, `*` stands for any text
     Read "/v1/waiting" ("?queue=…") -> "waiting" = waiting::waiting;
 
     /// what the host remembers of one message

@@ -46,8 +46,14 @@ struct WakeBody {
 pub(super) async fn wake(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     let body: WakeBody = call.json()?;
     let waiting = of(&host, &body.queue)?;
+    let filter = chosen(body.filter, body.all).map_err(Refused::invalid)?;
+    if !filter.group.is_empty() && waiting.grouped_by().is_none() {
+        return Err(Refused::invalid(
+            "the messages of this queue have no groups: expected `group-by` in its configuration",
+        ));
+    }
     let wake = Wake {
-        filter: chosen(body.filter, body.all).map_err(Refused::invalid)?,
+        filter,
         spread: body.spread,
         dry_run: body.dry_run,
     };
@@ -67,7 +73,7 @@ fn chosen(filter: Option<Filter>, all: bool) -> Result<Filter, &'static str> {
         (Some(filter), false) if !filter.is_empty() => Ok(filter),
         (Some(_), true) => Err("expected `filter` or `\"all\": true`, not both"),
         (Some(_), false) => Err(
-            "an empty `filter` chooses no message: name a `code`, `class`, `attempt`, `id`, `due-after` or `failed-until`, or send `\"all\": true` in place of `filter`",
+            "an empty `filter` chooses no message: name a `code`, `class`, `attempt`, `id`, `group`, `due-after` or `failed-until`, or send `\"all\": true` in place of `filter`",
         ),
         (None, false) => Err("expected `filter`, or `\"all\": true` for all messages"),
     }

@@ -29,8 +29,8 @@ use super::keys::{
     schema_of, table, typed,
 };
 use super::{
-    AdminRole, BreakerOptions, ConfigError, EachOptions, FunctionHandler, Places, RecordAttributes,
-    RecordFormat, Variables, parse_endpoint,
+    AdminRole, BreakerOptions, ConfigError, EachOptions, FunctionHandler, InCommon, Places,
+    RecordAttributes, RecordFormat, Variables, parse_endpoint,
 };
 use crate::Backstop;
 use crate::builder::Change;

@@ -155,6 +155,12 @@ table! {
         shown: "none",
     }
 
+    /// What messages that wait are grouped by, such as their tenant: the text at a JSON pointer or in an attribute, which is kept while they wait.
+    group_by: Option<String> => group_by(String) as Option<InCommon> {
+        row: "what [messages that wait are grouped by](waiting.md#groups), as well: the text at a JSON pointer such as `/tenant`, or in an attribute, such as `attribute:tenant`",
+        shown: "code and class alone",
+    }
+
     /// The bytes of messages in flight at which no more are received.
     max_bytes_in_flight: Option<Bytes> = "256MiB" => max_bytes_in_flight(Bytes) as usize {
         row: "their bodies and attributes together; {bounds}",
