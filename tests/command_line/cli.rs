@@ -22,6 +22,7 @@ async fn help(arguments: &[&str]) -> String {
 async fn help_teaches() {
     insta::assert_snapshot!("help", help(&["--help"]).await);
     insta::assert_snapshot!("run-help", help(&["run", "--help"]).await);
+    insta::assert_snapshot!("init-help", help(&["init", "--help"]).await);
     insta::assert_snapshot!("replay-help", help(&["policy", "replay", "--help"]).await);
 }
 

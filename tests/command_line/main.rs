@@ -8,6 +8,7 @@
 mod cli;
 mod doctor;
 mod hostile_text;
+mod init;
 mod replay;
 mod storm;
 mod terminal;

@@ -10,6 +10,7 @@ use backstop_host::admin::{ClientError, TokenError};
 use backstop_host::assembly::{AssemblyError, LoadError};
 use backstop_host::config::ConfigError;
 use backstop_host::consumer::Faults;
+use backstop_host::iam::IamError;
 use backstop_host::service::{QueueFault, StartError};
 use backstop_host::traces::StartError as TracesError;
 use backstop_queue::{EntryError, QueueError};
@@ -57,6 +58,7 @@ causes! {
     of_bucket, Foreign: BucketError;
     |_| Exit::Queue, Ours: NoHost;
     |_| Exit::Queue, Foreign: OpenError;
+    of_iam, Foreign: IamError;
     of_redrive, Foreign: RedriveError;
     of_registry, Foreign: RegistryError;
     of_start, Ours: StartError;
@@ -71,6 +73,13 @@ fn of_client(error: &ClientError) -> Exit {
         Exit::Usage
     } else {
         Exit::Queue
+    }
+}
+
+fn of_iam(error: &IamError) -> Exit {
+    match error {
+        IamError::Queue { .. } => Exit::Queue,
+        IamError::AnyFunction | IamError::NoRetryQueue => Exit::Config,
     }
 }
 

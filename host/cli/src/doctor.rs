@@ -9,6 +9,7 @@ use backstop_core::rate::Rate;
 use backstop_core::text::one_line;
 use backstop_host::config::{Config, LambdaFlags};
 use backstop_host::doctor::{Finding, Given, Severity, Workload, examine};
+use backstop_host::iam;
 use backstop_queue::Connections;
 
 use crate::error::{Exit, Result};
@@ -37,6 +38,9 @@ Examples:
 
   See how many messages wait at once while 200 fail in each second, and how they are held:
     backstop doctor --config backstop.toml --rate 200/s
+
+  Print the IAM policy that a configuration needs, for a role of its own:
+    backstop doctor --config backstop.toml --iam > backstop-iam.json
 
 For each queue, the policy is simulated as by `backstop policy simulate`, with messages that fail with HTTP 503 until they are given up. The rate times the mean of all delays of a message is the number that waits at once. host/docs/holding.md explains how messages wait.
 
@@ -92,16 +96,25 @@ pub(super) struct Args {
     /// Exit with 6 for warnings too
     #[arg(long)]
     strict: bool,
+
+    /// Check nothing: print the IAM policy with the permissions that the configuration needs, and no others. A queue that SQS does not show is known by its URL
+    #[arg(long, conflicts_with_all = ["rate", "strict", "json"])]
+    iam: bool,
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {
-    let (json, strict) = (args.run.json, args.strict);
+    let (json, strict, iam) = (args.run.json, args.strict, args.iam);
     let workload = Workload {
         rate: args.rate,
         simulate: forecast::waits,
     };
     let (config, given) = config(args)?;
     let connections = Arc::new(Connections::new(config.endpoint_url.clone()));
+    if iam {
+        let policy = iam::policy(&config, &connections).await?;
+        println!("{}", policy.to_text()?.trim_end());
+        return Ok(());
+    }
     let findings = examine(&config, &given, &connections, workload).await;
     for finding in &findings {
         if json {

@@ -12,6 +12,7 @@ mod error;
 mod forecast;
 mod hosts;
 mod ids;
+mod init;
 mod key_flags;
 mod log;
 mod messages;
@@ -80,6 +81,7 @@ commands! {
     Policy = asynchronous policy;
     Deliver = asynchronous deliver;
     Doctor = asynchronous doctor;
+    Init = asynchronous init;
     Status = on_a_thread operate::status;
     Pause = on_a_thread operate::pause;
     Resume = on_a_thread operate::resume;

@@ -75,6 +75,19 @@ impl<'a> FunctionName<'a> {
         }
     }
 
+    /// Its ARN in a partition: `*` for a region or an account that is not known. `version` is the version or alias, if the name has none; without either, it is the function itself.
+    pub fn arn(&self, partition: &str, version: Option<&str>) -> String {
+        let (region, account) = (self.region.unwrap_or("*"), self.account.unwrap_or("*"));
+        let function = format!(
+            "arn:{partition}:lambda:{region}:{account}:function:{}",
+            self.name
+        );
+        match self.qualifier.or(version) {
+            Some(version) => format!("{function}:{version}"),
+            None => function,
+        }
+    }
+
     /// Whether `function` is this one, at the same version or alias; at any if this name has none. An invocation without a qualifier runs `$LATEST`.
     pub fn covers(&self, function: &Self) -> bool {
         let is_same = |ours: Option<&str>, other: Option<&str>| {

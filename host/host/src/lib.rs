@@ -14,6 +14,7 @@
 //! | [`traces`] | spans are sent, as configuration and environment say |
 //! | [`lambda`] | the retry handler for asynchronous Lambda functions |
 //! | [`doctor`] | checks a configuration against what is deployed |
+//! | [`iam`] | the IAM policy that a configuration needs |
 
 pub mod admin;
 pub mod assembly;
@@ -23,6 +24,7 @@ pub mod consumer;
 pub mod doctor;
 mod exporter;
 mod http_server;
+pub mod iam;
 #[cfg(feature = "idempotency")]
 mod idempotency;
 pub mod lambda;

@@ -10,11 +10,16 @@ const VARIABLE: &str = "BACKSTOP_KEY_PASSWORD";
 
 /// Asks a question on stderr. The answer is in lower case; `None` at the end of standard input.
 pub(crate) fn answer(question: &str) -> Option<String> {
+    line(question).map(|answer| answer.to_lowercase())
+}
+
+/// Asks a question on stderr. The answer is a line without the space around it; `None` at the end of standard input.
+pub(crate) fn line(question: &str) -> Option<String> {
     eprint!("{question}");
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
     read.is_ok_and(|read| read > 0)
-        .then(|| answer.trim().to_lowercase())
+        .then(|| answer.trim().to_owned())
 }
 
 /// The password of an existing key.

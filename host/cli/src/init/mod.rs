@@ -1,0 +1,110 @@
+//! `backstop init`: from a queue and a handler to a configuration, an IAM policy and manifests.
+
+mod files;
+mod given;
+mod seen;
+mod toml;
+
+use std::path::{Path, PathBuf};
+
+use backstop_host::config::Config;
+use backstop_host::iam;
+use backstop_queue::Connections;
+use clap::Parser;
+use serde_json::json;
+
+use crate::error::{Context, Result};
+use crate::hosts::DEFAULT_CONFIG;
+use crate::terminal::{columns, println, wrapped};
+use files::Files;
+use given::{Flags, Given};
+use seen::Seen;
+
+/// The file with the permissions.
+const IAM: &str = "backstop-iam.json";
+
+const EXAMPLES: &str = "\
+Examples:
+  Answer two questions:
+    backstop init
+
+  Without a question, such as in a script:
+    backstop init --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders \\
+      --http http://127.0.0.1:8080/
+
+  Without an AWS account, on a queue in memory:
+    backstop init --queue-url local:orders --exec ./work.sh --folder try
+
+It reads the attributes of the queue and changes nothing there. It needs sqs:GetQueueAttributes, with the credentials, region and endpoint of the AWS SDK's usual places. What it writes is yours to edit; no file is overwritten. Continue with `backstop doctor` and `backstop run` in the folder.
+
+backstop.toml: the queue, its handler, a policy, and a limit on attempts that fits the queue's redrive policy. host/docs/configuration.md has every key.
+backstop-iam.json: the permissions that the host needs for it, as `backstop doctor --iam` prints them.";
+
+/// Write a configuration for a queue and a handler, with the IAM policy that it needs
+///
+/// It asks for what the flags leave out, if there is a terminal. It looks at the queue: its kind, its visibility timeout, its redrive policy and its dead-letter queue.
+#[derive(Debug, Parser)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    flags: Flags,
+
+    /// The folder for the files, which is made if it is missing
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+
+    /// The URL for SQS, in place of the region's endpoint
+    #[arg(long, value_name = "URL")]
+    endpoint_url: Option<String>,
+
+    /// Print what was found and written as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: Args) -> Result<()> {
+    let given = args.flags.complete()?;
+    let connections = Connections::new(args.endpoint_url.clone());
+    let seen = Seen::look(&given, &connections).await?;
+    let text = toml::text(&given, &seen, args.endpoint_url.as_deref());
+    let config = Config::parse(&text, &args.folder.join(DEFAULT_CONFIG))?;
+    let permissions = iam::policy(&config, &connections).await?;
+    let mut files = Files::default();
+    files.add(DEFAULT_CONFIG, text);
+    if !permissions.is_empty() {
+        files.add(IAM, permissions.to_text()?);
+    }
+    let written = files.write(&args.folder)?;
+    if args.json {
+        println!(
+            "{}",
+            json!({"files": written, "queue": seen, "advice": seen.advice(&given)})
+        );
+        return Ok(());
+    }
+    report(&args.folder, &given, &seen, &written);
+    Ok(())
+}
+
+fn report(folder: &Path, given: &Given, seen: &Seen, written: &[PathBuf]) {
+    println!("{}", seen.description());
+    for advice in seen.advice(given) {
+        println!("change    {}", wrapped(&advice, 10, columns()));
+    }
+    println!();
+    for file in written {
+        println!("created   {}", file.display());
+    }
+    println!();
+    if folder != Path::new(".") {
+        println!("in {}:", folder.display());
+    }
+    println!("check it:  backstop doctor");
+    println!("run it:    backstop run");
+}
+
+/// Creates a folder with those above it.
+fn create_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("can't create the folder {}", folder.display()))
+}
