@@ -90,7 +90,7 @@ fn filled_in(query: &Value) -> String {
 /// The queries of the dashboard, each with where it is.
 fn queries() -> Vec<(String, String)> {
     let dashboard: Value =
-        serde_json::from_str(&document("examples/operate/dashboard.json")).unwrap();
+        serde_json::from_str(&document("examples/operate/monitoring/dashboard.json")).unwrap();
     let mut queries = Vec::new();
     for panel in dashboard["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().into_iter().flatten() {

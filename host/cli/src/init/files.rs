@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::create_folder;
 use crate::error::{Context, Exit, Result};
@@ -43,7 +43,9 @@ impl Files {
 
 /// A path as a person would write it: without `./`.
 fn joined(folder: &Path, path: &Path) -> PathBuf {
-    folder.join(path).components().collect::<PathBuf>()
+    let parts = folder.join(path);
+    let is_here = |part: &Component<'_>| matches!(part, Component::CurDir);
+    parts.components().filter(|part| !is_here(part)).collect()
 }
 
 /// Creates a file that is not there yet, whoever else tries at the same time.

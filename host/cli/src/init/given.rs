@@ -9,7 +9,7 @@ use crate::error::{Exit, Result};
 use crate::terminal::prompt;
 
 /// The flags that say what to serve.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 pub(super) struct Flags {
     /// The queue: its URL, or local:NAME for a queue in memory [default: asked]
     #[arg(long, value_name = "URL")]

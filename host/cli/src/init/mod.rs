@@ -2,6 +2,7 @@
 
 mod files;
 mod given;
+mod kubernetes;
 mod seen;
 mod toml;
 
@@ -18,6 +19,7 @@ use crate::hosts::DEFAULT_CONFIG;
 use crate::terminal::{columns, println, wrapped};
 use files::Files;
 use given::{Flags, Given};
+use kubernetes::Overlay;
 use seen::Seen;
 
 /// The file with the permissions.
@@ -32,13 +34,17 @@ Examples:
     backstop init --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders \\
       --http http://127.0.0.1:8080/
 
+  With manifests for a sidecar of each worker in Kubernetes:
+    backstop init --kubernetes sidecar
+
   Without an AWS account, on a queue in memory:
     backstop init --queue-url local:orders --exec ./work.sh --folder try
 
 It reads the attributes of the queue and changes nothing there. It needs sqs:GetQueueAttributes, with the credentials, region and endpoint of the AWS SDK's usual places. What it writes is yours to edit; no file is overwritten. Continue with `backstop doctor` and `backstop run` in the folder.
 
 backstop.toml: the queue, its handler, a policy, and a limit on attempts that fits the queue's redrive policy. host/docs/configuration.md has every key.
-backstop-iam.json: the permissions that the host needs for it, as `backstop doctor --iam` prints them.";
+backstop-iam.json: the permissions that the host needs for it, as `backstop doctor --iam` prints them.
+kubernetes/: with --kubernetes, what `kubectl apply --kustomize` takes, for a cluster of yours (host/docs/deploy.md).";
 
 /// Write a configuration for a queue and a handler, with the IAM policy that it needs
 ///
@@ -53,6 +59,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
 
+    /// Write manifests for Kustomize too, with a configuration for the pods in kubernetes/
+    #[arg(long, value_enum, value_name = "WHERE")]
+    kubernetes: Option<Overlay>,
+
     /// The URL for SQS, in place of the region's endpoint
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
@@ -63,16 +73,21 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args) -> Result<()> {
-    let given = args.flags.complete()?;
+    let given = args.flags.clone().complete()?;
     let connections = Connections::new(args.endpoint_url.clone());
     let seen = Seen::look(&given, &connections).await?;
-    let text = toml::text(&given, &seen, args.endpoint_url.as_deref());
+    let endpoint = args.endpoint_url.as_deref();
+    let text = toml::text(&given, &seen, endpoint);
     let config = Config::parse(&text, &args.folder.join(DEFAULT_CONFIG))?;
     let permissions = iam::policy(&config, &connections).await?;
     let mut files = Files::default();
     files.add(DEFAULT_CONFIG, text);
     if !permissions.is_empty() {
         files.add(IAM, permissions.to_text()?);
+    }
+    if let Some(overlay) = args.kubernetes {
+        let text = toml::text_in_a_pod(&given, &seen, endpoint, &overlay.head(&given));
+        overlay.add(&mut files, &given, &seen, text)?;
     }
     let written = files.write(&args.folder)?;
     if args.json {
@@ -82,11 +97,11 @@ pub(super) async fn run(args: Args) -> Result<()> {
         );
         return Ok(());
     }
-    report(&args.folder, &given, &seen, &written);
+    report(&args, &given, &seen, &written);
     Ok(())
 }
 
-fn report(folder: &Path, given: &Given, seen: &Seen, written: &[PathBuf]) {
+fn report(args: &Args, given: &Given, seen: &Seen, written: &[PathBuf]) {
     println!("{}", seen.description());
     for advice in seen.advice(given) {
         println!("change    {}", wrapped(&advice, 10, columns()));
@@ -96,11 +111,17 @@ fn report(folder: &Path, given: &Given, seen: &Seen, written: &[PathBuf]) {
         println!("created   {}", file.display());
     }
     println!();
-    if folder != Path::new(".") {
-        println!("in {}:", folder.display());
+    if args.folder != Path::new(".") {
+        println!("in {}:", args.folder.display());
     }
     println!("check it:  backstop doctor");
     println!("run it:    backstop run");
+    if let Some(overlay) = args.kubernetes {
+        println!(
+            "deploy it: name your images in kubernetes/{0}/kustomization.yaml, create the secret that it shows, and run kubectl apply --kustomize kubernetes/{0}",
+            overlay.name()
+        );
+    }
 }
 
 /// Creates a folder with those above it.

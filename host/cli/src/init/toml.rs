@@ -1,7 +1,5 @@
 //! The text of the configuration: few keys, each with the reason for its value.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::given::{Given, Handler};
@@ -29,31 +27,42 @@ keep = \"1GiB\"
 rotate-size = \"64MiB\"
 ";
 
-/// The configuration of a queue.
+/// The configuration of a queue, for this machine.
 pub(super) fn text(given: &Given, seen: &Seen, endpoint: Option<&str>) -> String {
-    let mut text = HEAD.to_owned();
-    if let Some(endpoint) = endpoint {
-        let _ = write!(text, "endpoint-url = {}\n", quoted(endpoint));
-    }
-    text += ADMIN;
-    text += RECORDS;
-    let _ = write!(
-        text,
-        "\n[queues.{}]\nurl = {}\n",
+    let endpoint = endpoint.map(line).unwrap_or_default();
+    let queue = queue(given, seen);
+    format!("{HEAD}{endpoint}{ADMIN}{RECORDS}{queue}")
+}
+
+/// The same for a pod, which writes no file, and whose first keys are `head`.
+pub(super) fn text_in_a_pod(
+    given: &Given,
+    seen: &Seen,
+    endpoint: Option<&str>,
+    head: &str,
+) -> String {
+    let endpoint = endpoint.map(line).unwrap_or_default();
+    let queue = queue(given, seen);
+    format!("{HEAD}{endpoint}{head}{queue}")
+}
+
+/// The line of the endpoint.
+fn line(endpoint: &str) -> String {
+    format!("endpoint-url = {}\n", quoted(endpoint))
+}
+
+/// The table of the queue.
+fn queue(given: &Given, seen: &Seen) -> String {
+    format!(
+        "\n[queues.{}]\nurl = {}\nhandler = {}\n{}{POLICY}policy = {}\n\n{}\nmax-attempts = {}\n",
         key(&given.name),
-        quoted(&given.url)
-    );
-    let _ = write!(text, "handler = {}\n", handler(&given.handler));
-    text += &letters(given, seen);
-    text += POLICY;
-    let _ = write!(text, "policy = {}\n", quoted(&given.policy));
-    let _ = write!(
-        text,
-        "\n{}\nmax-attempts = {}\n",
+        quoted(&given.url),
+        handler(&given.handler),
+        letters(given, seen),
+        quoted(&given.policy),
         limit(seen),
-        seen.max_attempts
-    );
-    text
+        seen.max_attempts,
+    )
 }
 
 /// The key of the dead-letter queue, or where dead letters go without it.

@@ -1,0 +1,12 @@
+//! The deployments in `examples/operate` are valid, and a host runs with exactly what they say.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
+
+mod checkers;
+mod container;
+mod five_minutes;
+mod kubernetes;
+mod pods;
