@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use backstop_tests::backstop::program;
+use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -18,6 +19,8 @@ pub(crate) struct Container {
     variables: Vec<(String, String)>,
     /// The paths of the manifest, and those of the test.
     paths: Vec<(String, PathBuf)>,
+    /// The most open files.
+    files: u64,
 }
 
 impl Container {
@@ -30,6 +33,7 @@ impl Container {
                 .map(|(name, value)| (text(name), text(value)))
                 .collect(),
             paths: Vec::new(),
+            files: 1024,
         }
     }
 
@@ -74,25 +78,30 @@ impl Container {
         self
     }
 
+    /// With this limit on open files, in place of the least that engines have.
+    pub(crate) fn with_files(mut self, files: u64) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// With other arguments of the host.
+    pub(crate) fn with_arguments(mut self, change: impl Fn(&str) -> String) -> Self {
+        self.arguments = self.arguments.iter().map(|it| change(it)).collect();
+        self
+    }
+
     /// `backstop` with other arguments in this container, such as those of a hook.
     pub(crate) fn command(&self, arguments: &[String]) -> Command {
         let program = program("backstop");
-        let mut command = if rustix::process::getuid().is_root() {
-            let mut command = Command::new("setpriv");
-            command.args([
-                "--reuid",
-                USER,
-                "--regid",
-                USER,
-                "--clear-groups",
-                "--no-new-privs",
-                "--bounding-set=-all",
-            ]);
-            command.arg(program);
-            command
-        } else {
-            Command::new(program)
-        };
+        let mut command = Command::new("prlimit");
+        // More than this machine allows can't be tried on it.
+        let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        command.arg(format!("--nofile={0}:{0}", self.files.min(most)));
+        if rustix::process::getuid().is_root() {
+            command.args(["setpriv", "--reuid", USER, "--regid", USER]);
+            command.args(["--clear-groups", "--no-new-privs", "--bounding-set=-all"]);
+        }
+        command.arg(program);
         command
             .args(arguments.iter().map(|it| self.replaced(it)))
             .env_clear()

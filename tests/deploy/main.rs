@@ -6,7 +6,9 @@
 )]
 
 mod checkers;
+mod compose;
 mod container;
+mod ecs;
 mod five_minutes;
 mod kubernetes;
 mod pods;

@@ -4,8 +4,9 @@ use clap::ValueEnum;
 
 use super::files::Files;
 use super::given::Given;
+use super::place::{Place, label};
 use super::seen::Seen;
-use crate::error::{Exit, Result};
+use crate::error::Result;
 use crate::hosts::DEFAULT_CONFIG;
 
 /// Where the host runs in a cluster.
@@ -74,58 +75,17 @@ impl Overlay {
         seen: &Seen,
         text: String,
     ) -> Result<()> {
-        let parts: Vec<_> = seen.arn.split(':').collect();
-        let [_, _, _, region, account, _] = parts[..] else {
-            return Err(Exit::Usage.because(format!(
-                "--kubernetes needs a queue in SQS, and {} is in memory",
-                given.url
-            )));
-        };
+        let place = Place::of(given, seen, "--kubernetes")?;
         let own = match self {
             Self::Sidecar => SIDECAR,
             Self::Deployment => DEPLOYMENT,
         };
-        let name = label(&given.name);
         for (path, text) in BASE.iter().chain(own) {
-            let text = text
-                .replace("examples/operate/", "")
-                .replace("orders", &name)
-                .replace("eu-west-1", region)
-                .replace("123456789012", account);
-            files.add(format!("kubernetes/{path}"), text);
+            let text = text.replace("examples/operate/", "");
+            files.add(format!("kubernetes/{path}"), place.named(&text));
         }
         let path = format!("kubernetes/{}/{DEFAULT_CONFIG}", self.name());
         files.add(path, text);
         Ok(())
-    }
-}
-
-/// A name as objects of Kubernetes have it.
-fn label(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let name: String = name
-        .to_lowercase()
-        .chars()
-        .map(|c| if is_plain(c) { c } else { '-' })
-        .take(40)
-        .collect();
-    let name = name.trim_matches('-');
-    if name.is_empty() { "queue" } else { name }.to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_label_has_no_character_that_kubernetes_refuses() {
-        for (name, expected) in [
-            ("orders", "orders"),
-            ("Orders_EU.dead", "orders-eu-dead"),
-            ("--", "queue"),
-            ("ü", "queue"),
-        ] {
-            assert_eq!(label(name), expected);
-        }
     }
 }

@@ -1,8 +1,10 @@
 //! `backstop init`: from a queue and a handler to a configuration, an IAM policy and manifests.
 
+mod ecs;
 mod files;
 mod given;
 mod kubernetes;
+mod place;
 mod seen;
 mod toml;
 
@@ -44,7 +46,8 @@ It reads the attributes of the queue and changes nothing there. It needs sqs:Get
 
 backstop.toml: the queue, its handler, a policy, and a limit on attempts that fits the queue's redrive policy. host/docs/configuration.md has every key.
 backstop-iam.json: the permissions that the host needs for it, as `backstop doctor --iam` prints them.
-kubernetes/: with --kubernetes, what `kubectl apply --kustomize` takes, for a cluster of yours (host/docs/deploy.md).";
+kubernetes/: with --kubernetes, what `kubectl apply --kustomize` takes, for a cluster of yours (host/docs/deploy.md).
+ecs/task-definition.json: with --ecs, what `aws ecs register-task-definition` takes.";
 
 /// Write a configuration for a queue and a handler, with the IAM policy that it needs
 ///
@@ -62,6 +65,10 @@ pub(super) struct Args {
     /// Write manifests for Kustomize too, with a configuration for the pods in kubernetes/
     #[arg(long, value_enum, value_name = "WHERE")]
     kubernetes: Option<Overlay>,
+
+    /// Write a task definition for ECS too, with a worker beside the host, in ecs/
+    #[arg(long)]
+    ecs: bool,
 
     /// The URL for SQS, in place of the region's endpoint
     #[arg(long, value_name = "URL")]
@@ -88,6 +95,9 @@ pub(super) async fn run(args: Args) -> Result<()> {
     if let Some(overlay) = args.kubernetes {
         let text = toml::text_in_a_pod(&given, &seen, endpoint, &overlay.head(&given));
         overlay.add(&mut files, &given, &seen, text)?;
+    }
+    if args.ecs {
+        ecs::add(&mut files, &given, &seen)?;
     }
     let written = files.write(&args.folder)?;
     if args.json {
