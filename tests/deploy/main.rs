@@ -12,3 +12,4 @@ mod ecs;
 mod five_minutes;
 mod kubernetes;
 mod pods;
+mod terraform;
