@@ -10,6 +10,7 @@ mod compose;
 mod container;
 mod ecs;
 mod five_minutes;
+mod github;
 mod kubernetes;
 mod pods;
 mod terraform;

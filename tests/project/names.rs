@@ -11,7 +11,7 @@ use backstop_tests::backstop::{program, text};
 use backstop_tests::documents::{blocks, document, documents, top};
 
 /// Names that are others': of AWS, Linux, libraries that are compared, programs, and examples.
-const OF_OTHERS: [&str; 48] = [
+const OF_OTHERS: [&str; 49] = [
     "INSTA_UPDATE",
     "ByteStreamError",
     "CAP_SYS_PTRACE",
@@ -47,6 +47,7 @@ const OF_OTHERS: [&str; 48] = [
     "max_user_watches",
     "orders-fn",
     "proxy_set_header",
+    "pull-requests",
     "sort_key_attr",
     "sqs-consumer",
     "static_pk_value",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use backstop_core::settings::parse_pair;
 use backstop_core::share::Share;
 use backstop_files::values::parse_number;
-use clap::{ArgGroup, Parser};
+use clap::{ArgGroup, Parser, ValueEnum};
 
 use crate::policy::charts::Charts;
 
@@ -23,6 +23,9 @@ Examples:
 
   In CI, where at most one decision in a hundred may change:
     backstop policy replay d.jsonl --policy ./mine --against oci://ghcr.io/acme/mine:1 --allow 1%
+
+  As a comment on a pull request (examples/operate/github-action posts it):
+    backstop policy replay decisions.jsonl --policy ./mine --allow 100% --format github
 
   Compressed records:
     backstop policy replay decisions-*.gz --policy ./mine.wasm
@@ -73,5 +76,38 @@ pub(crate) struct Args {
 
     /// Print the result as JSON
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
+
+    /// How to print the result
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "text",
+        conflicts_with = "json"
+    )]
+    pub(super) format: Format,
+}
+
+/// How the result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For a terminal
+    Text,
+    /// As --json
+    Json,
+    /// Markdown for a comment on a pull request, with a chart that GitHub draws, and without samples, whose errors are not for everybody
+    Github,
+}
+
+impl Args {
+    /// Whether the result is JSON.
+    pub(super) fn is_json(&self) -> bool {
+        self.json || self.format == Format::Json
+    }
+
+    /// Whether the result is for a terminal.
+    pub(super) fn is_for_people(&self) -> bool {
+        !self.json && self.format == Format::Text
+    }
 }

@@ -1,10 +1,11 @@
 //! `backstop policy replay`: replays recorded decisions with another policy and shows what differs.
 //!
-//! [`args`] has the flags, [`candidates`] loads the policies, and `backstop_workbench::replay` compares them. [`summary`], [`tables`] and [`samples`] print the [`comparison`].
+//! [`args`] has the flags, [`candidates`] loads the policies, and `backstop_workbench::replay` compares them. [`summary`], [`tables`] and [`samples`] print the [`comparison`], or [`markdown`] all of it.
 
 mod args;
 pub(crate) mod candidates;
 mod comparison;
+mod markdown;
 mod samples;
 mod summary;
 mod tables;
@@ -24,6 +25,7 @@ use candidates::Candidates;
 use comparison::Comparison;
 
 pub(super) use args::Args;
+use args::Format;
 
 pub(super) fn run(args: &Args) -> Result<()> {
     args.charts.check()?;
@@ -49,7 +51,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
         candidates: &candidates,
         report: &report,
     };
-    if args.json {
+    if args.format == Format::Github {
+        println!("{}", markdown::comment(&comparison).trim_end());
+    } else if args.is_json() {
         let result = json!({
             "policies": candidates.new.evaluated(),
             "against": candidates.old.as_ref().map(|old| old.evaluated()),
@@ -67,7 +71,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         about: &comparison.about(),
         sides: [(old, &report.old_delays), (new, &report.new_delays)],
     };
-    args.charts.write(&chart, !args.json)?;
+    args.charts.write(&chart, args.is_for_people())?;
     check_differences(&report, args.allow)
 }
 
