@@ -8,6 +8,7 @@ use std::time::Duration;
 use backstop_host::config::Config;
 use backstop_tests::aws::{CREDENTIALS, Queues};
 use backstop_tests::backstop::{command, text};
+use backstop_tests::documents::document;
 use backstop_tests::emulator::{free_port, ministack};
 use backstop_tests::eventually;
 use backstop_tests::worker::Worker;
@@ -48,10 +49,13 @@ fn the_schemas_of_kubernetes_keda_and_the_prometheus_operator_accept_every_overl
         passes(validate, &overlay.text);
         let objects = serde_json::to_string(&overlay.objects).unwrap();
         assert_eq!(passes(&mut node(CUSTOM), &objects).trim(), custom, "{name}");
-        // The checkers find mistakes.
-        let wrong = overlay.text.replace("terminationGrace", "terminationGrce");
-        assert!(!output(validate, &wrong).status.success());
     }
+    // The checkers find mistakes.
+    let wrong = Overlay::example("sidecar").text;
+    let wrong = wrong.replace("terminationGrace", "terminationGrce");
+    let mut validate = python("kubernetes-validate");
+    validate.args(["--strict", "--no-warn", "/dev/stdin"]);
+    assert!(!output(&mut validate, &wrong).status.success());
     let wrong = r#"[{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "a"}, "spec": {"minReplicaCount": "1"}}]"#;
     assert!(!output(&mut node(CUSTOM), wrong).status.success());
 }
@@ -265,6 +269,7 @@ async fn a_deployment_is_scraped_with_the_token_for_reading_and_has_every_series
 
     let triggers = overlay.only("ScaledObject")["spec"]["triggers"].clone();
     let query = triggers[0]["metadata"]["query"].as_str().unwrap();
+    assert!(document("host/docs/metrics.md").contains(query), "{query}");
     let wanted: BTreeSet<_> = query.split("backstop_").skip(1).collect();
     assert_eq!(wanted.len(), 3, "{query}");
     let wanted: Vec<_> = wanted

@@ -11,6 +11,7 @@ mod container;
 mod ecs;
 mod five_minutes;
 mod github;
+mod iam;
 mod kubernetes;
 mod pods;
 mod terraform;
