@@ -129,6 +129,23 @@ async fn files_that_exist_stay_and_nothing_else_is_written() {
 }
 
 #[tokio::test]
+async fn a_second_run_adds_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let queues = Queues::standard(&ministack().endpoint, &[]).await;
+    let flags = flags(&queues, "http://127.0.0.1:1/");
+    let run = async |more: &[&str]| {
+        let output = init(folder.path(), &[&flags[..], &["--json"], more].concat()).await;
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        found["files"].as_array().unwrap().len()
+    };
+    assert_eq!(run(&[]).await, 2);
+    assert_eq!(run(&[]).await, 0);
+    assert_eq!(run(&["--ecs"]).await, 1);
+    assert_eq!(files(folder.path()), [IAM, "backstop.toml", "ecs"]);
+}
+
+#[tokio::test]
 async fn without_a_terminal_it_names_the_flags_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, missing) in [

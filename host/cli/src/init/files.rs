@@ -1,4 +1,4 @@
-//! The files that a command writes, all of them or none: none that is there is overwritten.
+//! The files that a command writes, all of them or none: none that is there is overwritten, and one that is there with the same text is fine.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -16,22 +16,20 @@ impl Files {
         self.0.push((path.into(), text));
     }
 
-    /// Writes them. If one of them is there already, nothing is written, and the error names all that are.
+    /// Writes those that are not there yet, and returns their paths. If one is there with another text, nothing is written, and the error names all of these.
     pub(super) fn write(self, folder: &Path) -> Result<Vec<PathBuf>> {
         let files = self.0.into_iter();
-        let files: Vec<_> = files
-            .map(|(path, text)| (joined(folder, &path), text))
+        let files = files.map(|(path, text)| (joined(folder, &path), text));
+        let files: Vec<_> = files.filter(|(path, text)| !is_there(path, text)).collect();
+        let paths = files.iter().map(|(path, _)| path);
+        let others: Vec<_> = paths
+            .filter(|path| path.symlink_metadata().is_ok())
+            .map(|path| path.display().to_string())
             .collect();
-        let exists = |path: &&PathBuf| path.symlink_metadata().is_ok();
-        let there: Vec<_> = files.iter().map(|(path, _)| path).filter(exists).collect();
-        if !there.is_empty() {
-            let names: Vec<_> = there
-                .iter()
-                .map(|path| path.display().to_string())
-                .collect();
+        if !others.is_empty() {
             return Err(Exit::Unexpected.because(format!(
                 "{} exists and stays as it is, so nothing was written: move it away, or name another folder with --folder",
-                names.join(", ")
+                others.join(", ")
             )));
         }
         for (path, text) in &files {
@@ -39,6 +37,12 @@ impl Files {
         }
         Ok(files.into_iter().map(|(path, _)| path).collect())
     }
+}
+
+/// Whether a file is there with this text already: that of an earlier run.
+fn is_there(path: &Path, text: &str) -> bool {
+    let is_file = path.symlink_metadata().is_ok_and(|it| it.is_file());
+    is_file && std::fs::read(path).is_ok_and(|it| it == text.as_bytes())
 }
 
 /// A path as a person would write it: without `./`.

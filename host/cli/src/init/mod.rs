@@ -42,7 +42,7 @@ Examples:
   Without an AWS account, on a queue in memory:
     backstop init --queue-url local:orders --exec ./work.sh --folder try
 
-It reads the attributes of the queue and changes nothing there. It needs sqs:GetQueueAttributes, with the credentials, region and endpoint of the AWS SDK's usual places. What it writes is yours to edit; no file is overwritten. Continue with `backstop doctor` and `backstop run` in the folder.
+It reads the attributes of the queue and changes nothing there. It needs sqs:GetQueueAttributes, with the credentials, region and endpoint of the AWS SDK's usual places. What it writes is yours to edit; no file is overwritten, and a second run adds what is missing. Continue with `backstop doctor` and `backstop run` in the folder.
 
 backstop.toml: the queue, its handler, a policy, and a limit on attempts that fits the queue's redrive policy. host/docs/configuration.md has every key.
 backstop-iam.json: the permissions that the host needs for it, as `backstop doctor --iam` prints them.
