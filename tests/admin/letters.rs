@@ -407,6 +407,23 @@ async fn letters_that_others_have_written_are_shown_as_text_and_go_nowhere_else(
     for raw in ["<img", "<script>alert", "<b>busy", "\u{202e}"] {
         assert!(!view.contains(raw), "{raw} in {view}");
     }
+    let written = newer["groups"].as_array().unwrap().iter();
+    let mut written = written.filter(|group| group["key"].to_string().contains("onerror"));
+    let id = written.next().unwrap()["samples"][0]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = format!("{}/v1/dead-letters/{id}", shop.ana.url);
+    let letter: Value = reqwest::get(path).await.unwrap().json().await.unwrap();
+    hold("GET /v1/dead-letters/ID", &letter);
+    let (_, letter) = shop.ana.see(&format!("/dead-letters/letter?id={id}")).await;
+    assert!(
+        letter.contains("&lt;script&gt;alert(1)&lt;/script&gt; {&quot;number&quot;: 1}"),
+        "{letter}"
+    );
+    for raw in ["<img", "<script>alert", "<b>busy", "\u{202e}"] {
+        assert!(!letter.contains(raw), "{raw} in {letter}");
+    }
     // The ones that were chosen are moved, not the one that claims to be one of them.
     shop.open();
     let preview = shop.preview(&newer, "max-attempts", "&only=all").await;

@@ -257,6 +257,20 @@ async fn who_only_looks_tries_no_policy_and_sees_the_life_of_a_message() {
         "{view}"
     );
 
+    // Bodies, and values of bodies, are for those with the role for it.
+    for path in [
+        "/v1/dead-letters/any-id".to_owned(),
+        format!("/v1/dead-letters?queue={}&grouped-by=value", busy.name),
+    ] {
+        for (token, expected) in [(token, StatusCode::FORBIDDEN), (TOKEN, StatusCode::OK)] {
+            let asked = reqwest::Client::new().get(format!("{}{path}", busy.ana.url));
+            let answered = asked.bearer_auth(token).send().await.unwrap();
+            assert_eq!(answered.status(), expected, "{path}");
+        }
+    }
+    let (_, letter) = busy.ana.see("/dead-letters/letter?id=any-id").await;
+    assert!(letter.contains("not see the bodies"), "{letter}");
+
     let story = async || busy.ana.see(&format!("/message?id={id}")).await.1;
     eventually("the record is written", async || {
         story().await.contains("attempt 1 failed")

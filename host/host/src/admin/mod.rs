@@ -30,9 +30,9 @@ pub(crate) use history::{Reading, Swap};
 pub use interface::{AdminQueue, Interface};
 pub use route::Route;
 pub use routes::{
-    HostAnswer, HostAudit, HostHistory, HostLetters, HostMessages, HostRedrive, HostRedrives,
-    HostStatus, HostStory, HostWaiting, LettersReading, QueueLetters, QueueReach, QueueStatus,
-    ROUTES, Resumed, in_requests,
+    HostAnswer, HostAudit, HostHistory, HostLetter, HostLetters, HostMessages, HostRedrive,
+    HostRedrives, HostStatus, HostStory, HostWaiting, LettersReading, QueueLetters, QueueReach,
+    QueueStatus, ROUTES, Resumed, in_requests,
 };
 pub use socket::ControlSocket;
 pub use token::{Token, TokenError};

@@ -164,6 +164,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::letters::sample::Samples;
 
     fn row(id: &str, reason: Option<&str>, verdict: Verdict, is_foreign: bool) -> Row {
         Row {
@@ -204,6 +205,7 @@ mod tests {
                 row("a4", None, Verdict::NotClassified, true),
                 row("a5", Some("unknown"), Verdict::Broken, false),
             ],
+            samples: Samples::default(),
             unknown: BTreeMap::new(),
         }
     }

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::DeskError;
+use super::sample::LetterSample;
 use super::state::{Listed, Running, Summaries, Surveyed, Surveying};
 use crate::policy::LivePolicy;
 use crate::queue::{Connections, Queue};
@@ -150,6 +151,15 @@ impl Desk {
             .iter()
             .filter_map(|it| moved.get(it.url()));
         times.any(|time| *time > then)
+    }
+
+    /// The letters with this id of which the surveys have kept the bodies.
+    pub(crate) fn letters(&self, id: &str) -> Vec<LetterSample> {
+        let surveys = lock(&self.surveys);
+        let surveys = surveys.values().filter_map(|it| it.survey.as_ref());
+        surveys
+            .flat_map(|survey| survey.samples.with(id).cloned())
+            .collect()
     }
 
     /// The bounds of a queue.

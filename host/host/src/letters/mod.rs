@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `classify` | what a policy would do with a letter |
 //! | `row`, `survey`, `groups` | what is kept of a letter, of all of them, and how they are grouped |
+//! | `sample` | letters that are kept with their bodies |
 //! | `report` | a run as operators see it |
 //! | `state` | what is kept while the host lives |
 //! | `desk` | the dead-letter queues of a host |
@@ -21,6 +22,7 @@ mod reading;
 mod report;
 mod row;
 mod runs;
+mod sample;
 mod start;
 mod state;
 mod survey;
@@ -32,6 +34,7 @@ pub use groups::{Grouping, LetterGroup};
 pub use reading::SurveyRequest;
 pub use report::{RunDetail, RunReport};
 pub use runs::{Found, outcome};
+pub use sample::LetterSample;
 pub use start::{Started, StartedRun};
 pub use state::Surveying;
 pub use survey::{QueueSeen, Survey, SurveyReport};

@@ -17,6 +17,7 @@ use super::DeskError;
 use super::classify::{Classified, Classifier};
 use super::desk::Desk;
 use super::row::{Row, Texts};
+use super::sample::Samples;
 use super::survey::{QueueSeen, Survey};
 use crate::queue::Queue;
 
@@ -90,6 +91,7 @@ impl Desk {
             home: queue.arn.clone(),
             read,
             rows: Vec::new(),
+            samples: Samples::default(),
             texts: Texts::default(),
             unknown: BTreeMap::new(),
         };
@@ -156,6 +158,7 @@ struct Reading {
     home: String,
     read: Arc<AtomicU64>,
     rows: Vec<Row>,
+    samples: Samples,
     texts: Texts,
     unknown: BTreeMap<&'static str, u64>,
 }
@@ -182,6 +185,7 @@ impl Reading {
             pointer: self.pointer,
             queues,
             rows: self.rows,
+            samples: self.samples,
             unknown: self.unknown,
         })
     }
@@ -232,7 +236,10 @@ impl Reading {
         let place = (number, url, self.home.as_str());
         let pointer = self.pointer.as_deref();
         let (letter, would) = (&classified.letter, classified.would());
-        self.rows
-            .push(Row::of(letter, would, place, pointer, &mut self.texts));
+        let row = Row::of(letter, would, place, pointer, &mut self.texts);
+        let cause = [&row.reason, &row.code, &row.fingerprint].map(Clone::clone);
+        let would = format!("{} {}", row.verdict.name(), row.answer);
+        self.samples.add(letter, url, cause, would.trim());
+        self.rows.push(row);
     }
 }

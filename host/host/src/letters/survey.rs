@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::classify::Verdict;
 use super::groups::{Grouping, LetterGroup, groups};
 use super::row::Row;
+use super::sample::Samples;
 
 /// All letters of a queue that could be seen, at one time.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub struct Survey {
     pub(super) pointer: Option<String>,
     pub(super) queues: Vec<QueueSeen>,
     pub(super) rows: Vec<Row>,
+    pub(super) samples: Samples,
     /// What letters do not say and is assumed, with their number.
     pub(super) unknown: BTreeMap<&'static str, u64>,
 }

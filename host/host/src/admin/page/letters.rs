@@ -90,7 +90,8 @@ impl Known {
 /// What the letters are grouped by.
 pub(super) fn grouping(view: &View<'_>) -> Grouping {
     let given = view.value("grouped-by").and_then(|text| text.parse().ok());
-    given.unwrap_or_default()
+    let is_allowed = |it: &Grouping| *it != Grouping::Value || view.may_see_bodies().is_none();
+    given.filter(is_allowed).unwrap_or_default()
 }
 
 pub(super) async fn view(view: &View<'_>) -> Markup {
@@ -212,7 +213,7 @@ fn groups(view: &View<'_>, known: &Known, (_, id): (&str, &str), found: &SurveyR
     html! {
         p .ranges { "Grouped by "
             @for (grouping, name, title) in Grouping::ALL {
-                @if grouping != Grouping::Value || found.pointer.is_some() {
+                @if grouping != Grouping::Value || (found.pointer.is_some() && view.may_see_bodies().is_none()) {
                     a href=(link("/dead-letters", &[("queue", queue), ("grouped-by", name)])) aria-current=[(grouping == by).then_some("true")] {
                         @match (&found.pointer, grouping) {
                             (Some(pointer), Grouping::Value) => (shown(pointer)),
@@ -290,7 +291,7 @@ fn row(view: &View<'_>, by: Grouping, group: &LetterGroup) -> Markup {
             td { (time(group.first, view.now)) @if group.first != group.last { " to " (time(group.last, view.now)) } }
             td .number { (count(group.retry)) }
             td .number { (count(group.dead_letter + group.discard)) @if group.broken > 0 { " (breaks: " (count(group.broken)) ")" } @if group.not_classified > 0 { " (unknown: " (count(group.not_classified)) ")" } }
-            td .ids { @for id in &group.samples { a href=(link("/message", &[("id", id)])) { (shown(id)) } " " } }
+            td .ids { @for id in &group.samples { a href=(link("/dead-letters/letter", &[("id", id)])) { (shown(id)) } " " } }
         }
     }
 }

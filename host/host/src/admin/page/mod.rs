@@ -8,6 +8,7 @@ mod chart;
 mod fleet;
 mod history;
 mod layout;
+mod letter;
 mod letters;
 mod message;
 mod overview;
@@ -15,6 +16,7 @@ mod policies;
 mod reconsider;
 mod redrive;
 mod redrives;
+mod respond;
 mod served;
 mod session;
 mod story;
@@ -29,17 +31,15 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use backstop_core::clock;
 use hyper::body::Incoming;
-use hyper::header::{
-    AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE,
-};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, StatusCode};
-use maud::Markup;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
 use self::fleet::Fleet;
+use self::respond::{html, picture, with_cookie, with_type};
 use self::session::Session;
 use self::view::View;
 use super::answer::{self, Answer, Refused};
@@ -87,14 +87,11 @@ const PREVIEWS: [&str; 3] = [
     "/dead-letters/redrive",
 ];
 
+/// The view of one dead letter.
+const LETTER: &str = "/dead-letters/letter";
+
 /// The view of what another policy would do.
 const WHAT_IF: &str = "/policies/what-if";
-
-/// What a picture may: it has styles of its own, and runs nothing.
-const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
-
-/// What the browser may load: the files above, and answers of this host.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// The page of a host.
 #[derive(Debug)]
@@ -150,6 +147,7 @@ impl Page {
         path.starts_with("/page/")
             || PREVIEWS.contains(&path)
             || path == WHAT_IF
+            || path == LETTER
             || VIEWS.iter().any(|(view, _)| *view == path)
     }
 
@@ -288,6 +286,7 @@ impl Page {
             "/waiting/reconsider" => (reconsider::preview(&view).await, StatusCode::OK),
             "/dead-letters" => (letters::view(&view).await, StatusCode::OK),
             "/dead-letters/redrive" => (redrive::preview(&view).await, StatusCode::OK),
+            LETTER => (letter::view(&view).await, StatusCode::OK),
             "/redrives" => (redrives::view(&view).await, StatusCode::OK),
             "/message" => (message::view(&view).await, StatusCode::OK),
             "/policies" => (policies::view(&view).await, StatusCode::OK),
@@ -322,14 +321,7 @@ impl Page {
     fn chart(&self, view: &View<'_>) -> FullResponse {
         let id = view.value("question").unwrap_or_default();
         match what_if::chart(&self.interface, id) {
-            Some(svg) => {
-                let mut response = with_type("image/svg+xml", svg);
-                let policy = HeaderValue::from_static(PICTURE_POLICY);
-                response
-                    .headers_mut()
-                    .insert(CONTENT_SECURITY_POLICY, policy);
-                response
-            }
+            Some(svg) => picture(svg),
             None => answer::response(Err(Refused::not_found("there is no such picture"))),
         }
     }
@@ -412,31 +404,4 @@ async fn export(path: &str, view: &View<'_>) -> Option<FullResponse> {
         "json" => Some(with_type("application/json", table.json())),
         _ => None,
     }
-}
-
-fn html(shown: Markup, status: StatusCode) -> FullResponse {
-    let mut response = with_type("text/html; charset=utf-8", shown.into_string());
-    *response.status_mut() = status;
-    response
-}
-
-fn with_type(kind: &'static str, text: String) -> FullResponse {
-    let mut response = answer::response(Ok(Answer::text(kind, text)));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    headers.insert("referrer-policy", HeaderValue::from_static("no-referrer"));
-    headers.insert(
-        "cross-origin-opener-policy",
-        HeaderValue::from_static("same-origin"),
-    );
-    response
-}
-
-fn with_cookie(cookie: &str) -> FullResponse {
-    let mut response = answer::response(Answer::json(&json!({})));
-    if let Ok(cookie) = HeaderValue::from_str(cookie) {
-        response.headers_mut().insert(SET_COOKIE, cookie);
-    }
-    response
 }

@@ -50,7 +50,6 @@ impl View<'_> {
     }
 
     /// Why this person may not see the bodies of messages, if so.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no view shows a body yet"))]
     pub(super) fn may_see_bodies(&self) -> Option<&'static str> {
         (self.by.role() < Role::Bodies)
             .then_some("You may look, and not see the bodies of messages.")

@@ -9,6 +9,7 @@ use super::wake::answer;
 use crate::admin::answer::{Answer, Refused};
 use crate::admin::call::Call;
 use crate::admin::interface::Interface;
+use crate::config::AdminRole;
 use crate::letters::{Desk, DeskError, Grouping, SurveyReport, SurveyRequest, Surveying};
 
 /// The dead letters of a host's queues, as far as they were surveyed.
@@ -74,6 +75,10 @@ pub(super) async fn letters(host: Arc<Interface>, call: Call) -> Result<Answer, 
         .transpose()
         .map_err(Refused::invalid)?
         .unwrap_or_default();
+    // A value comes from a body.
+    if by == Grouping::Value {
+        Refused::unless(call.caller.role(), AdminRole::Bodies)?;
+    }
     let named: Vec<_> = call.values("queue").map(str::to_owned).collect();
     let desk = Arc::clone(host.desk()?);
     let id = host.id.clone();

@@ -3,6 +3,7 @@
 mod drain;
 mod health;
 mod history;
+mod letter;
 mod letters;
 mod metrics;
 mod pause;
@@ -17,6 +18,7 @@ mod wake;
 use super::route::{Route, Verb};
 
 pub use history::{HostAudit, HostHistory};
+pub use letter::HostLetter;
 pub use letters::{HostLetters, LettersReading, QueueLetters};
 pub use pause::Resumed;
 pub use reconsider::in_requests;
@@ -96,6 +98,9 @@ routes! {
 
     /// what the last [survey](page.md#dead-letters) of the dead letters of the named queues has found, or of all, grouped by `grouped-by`: `cause` (without it), `policy`, `fingerprint`, `origin`, `source`, `value`, `answer` or `queue`. It receives nothing
     Read "/v1/dead-letters" ("?queue=…&grouped-by=…") -> "letters" = letters::letters;
+
+    /// the letters with this id, in the dead-letter queue or of the message, of which a survey has kept the body: three of each cause, 300 in all
+    Read "/v1/dead-letters/{}" for Bodies -> "letter" = letter::letter;
 
     /// begins a survey of the dead letters of a queue: every letter is received once, and visible again at its end. It goes on after the answer
     Action "/v1/survey" ("survey") -> "begun" = letters::survey;
