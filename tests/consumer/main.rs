@@ -39,6 +39,7 @@ mod refused_letters;
 mod reload;
 mod shadow;
 mod startup;
+mod supervisor;
 mod trial;
 mod waiting;
 mod waiting_commands;

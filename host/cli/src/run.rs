@@ -16,7 +16,7 @@ use backstop_core::text::{chain, visible};
 use backstop_host::Backstop;
 use backstop_host::config::{Config, ConfigError, HandlerConfig, Reading};
 use backstop_host::consumer::Summary;
-use backstop_host::service::Service;
+use backstop_host::service::{Service, Supervisor};
 use backstop_logging::BackgroundWriter;
 use backstop_queue::Connections;
 use backstop_records::Destination;
@@ -113,6 +113,10 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let prints_records = matches!(config.decisions, Some(Destination::Stdout));
     let guard = has_commands.then(Guard::start).flatten();
     let stop = signalled.child_token();
+    let supervisor = supervisor();
+    if let Some(supervisor) = &supervisor {
+        supervisor.checking().await;
+    }
     // In a task of its own, so that a signal stops it whatever it waits for.
     let starting = tokio::spawn(start(config, messages, stop.clone()));
     let started = tokio::select! {
@@ -126,7 +130,7 @@ pub(super) async fn run(args: Args) -> Result<()> {
                 tokio::spawn(reload::follow(args, hung_up, reload, stop.clone()));
             }
             let recorder = service.recorder().cloned();
-            let summaries = service.run(stop).await;
+            let summaries = service.supervised_by(supervisor).run(stop).await;
             let lost = recorder
                 .filter(|_| prints_records)
                 .and_then(|it| it.failure());
@@ -142,6 +146,17 @@ pub(super) async fn run(args: Args) -> Result<()> {
         guard.release().await;
     }
     report(&summaries, counts)
+}
+
+/// The service manager that has started this process, if one has.
+fn supervisor() -> Option<Supervisor> {
+    let found = Supervisor::of_process();
+    found
+        .inspect_err(|error| {
+            tracing::warn!(%error, "NOTIFY_SOCKET names a service manager that can't be reached: it does not learn when this host is ready");
+        })
+        .ok()
+        .flatten()
 }
 
 /// What stops the host, and what has it read its configuration again, if it has one.

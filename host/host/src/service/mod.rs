@@ -7,11 +7,13 @@ mod history;
 mod queue_gauges;
 mod reload;
 mod served;
+mod supervisor;
 mod watchers;
 
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use futures_util::future::join_all;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -37,6 +39,7 @@ use gauges::{HostMetrics, PolicyGauges, PolicySlot};
 use queue_gauges::QueueGauges;
 pub use reload::{Reload, Reloaded};
 pub(crate) use served::Served;
+pub use supervisor::Supervisor;
 
 /// Consumers that are ready to run.
 #[derive(Debug)]
@@ -52,6 +55,7 @@ pub struct Service {
     _depths: Option<JoinSet<()>>,
     _metrics: Option<JoinSet<()>>,
     _history: Option<JoinSet<()>>,
+    supervisor: Option<Supervisor>,
 }
 
 /// Why a service does not start.
@@ -182,7 +186,13 @@ impl Service {
                 .zip(metrics)
                 .map(|(exporter, page)| exporter.serve(page)),
             consumers,
+            supervisor: None,
         })
+    }
+
+    /// With the service manager that learns how the service is while it runs.
+    pub fn supervised_by(self, supervisor: Option<Supervisor>) -> Self {
+        Self { supervisor, ..self }
     }
 
     /// What writes the decision records, if anything does.
@@ -212,12 +222,20 @@ impl Service {
     /// Runs every queue until `stop` is cancelled and messages in flight are finished. Returns the counts of each queue.
     pub async fn run(self, stop: CancellationToken) -> Vec<(String, Summary)> {
         self.interface.stops_with(stop.clone());
+        let is_serving = AtomicBool::new(true);
         let runs = self.consumers.into_iter().map(|(name, consumer)| {
-            let stop = stop.clone();
-            async move { (name, consumer.run(stop).await) }
+            let (stop, is_serving) = (stop.clone(), &is_serving);
+            async move {
+                let summary = consumer.run(stop.clone()).await;
+                // Its pollers have panicked.
+                if !stop.is_cancelled() {
+                    is_serving.store(false, Relaxed);
+                }
+                (name, summary)
+            }
         });
         let desk = self.desk;
-        let summaries = {
+        let served = async {
             // Surveys and runs end beside the messages in flight.
             let ended = async {
                 stop.cancelled().await;
@@ -225,12 +243,23 @@ impl Service {
             };
             let mut ended = pin!(ended);
             let mut runs = pin!(join_all(runs));
-            tokio::select! {
+            let summaries = tokio::select! {
                 summaries = &mut runs => summaries,
                 () = &mut ended => runs.await,
-            }
+            };
+            desk.end().await;
+            summaries
         };
-        desk.end().await;
+        let summaries = match &self.supervisor {
+            None => served.await,
+            Some(supervisor) => tokio::select! {
+                summaries = served => {
+                    supervisor.ending().await;
+                    summaries
+                }
+                never = supervisor.report(&self.interface, &stop, || is_serving.load(Relaxed)) => match never {},
+            },
+        };
         // Tasks that hold the recorder too may outlive this.
         if let Some(recorder) = self.recorder
             && let Err(error) = spawn_blocking(move || recorder.close()).await
