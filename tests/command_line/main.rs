@@ -10,6 +10,7 @@ mod doctor;
 mod hostile_text;
 mod init;
 mod replay;
+mod shells;
 mod storm;
 mod terminal;
 mod why;

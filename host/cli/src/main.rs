@@ -4,6 +4,7 @@
 
 mod causes;
 mod commands;
+mod completions;
 mod deliver;
 mod demo;
 mod dlq;
@@ -15,6 +16,7 @@ mod ids;
 mod init;
 mod key_flags;
 mod log;
+mod man;
 mod messages;
 mod operate;
 mod orphans;
@@ -91,6 +93,9 @@ commands! {
     Wake = on_a_thread wake;
     Why = on_a_thread why;
     Dlq = asynchronous dlq;
+    Completions = on_a_thread completions;
+    #[command(hide = true)]
+    Man = on_a_thread man;
     #[command(hide = true)]
     EndOrphans = asynchronous orphans;
 }
