@@ -5,9 +5,9 @@
 help:
 	@echo "make demo    build what it needs and watch Backstop at work on a queue in memory"
 	@echo "make test    run every test, against emulators of SQS that it installs and starts itself"
-	@echo "make lambda  build the package of the Lambda retry handler, for arm64 and x86-64"
+	@echo "make lambda  build the package and the layer of the Lambda retry handler, for arm64 and x86-64"
 	@echo "make check   format, lints, docs, licences and spelling (needs cargo-deny and typos)"
-	@echo "make dist    build the release archives, for x86-64 and arm64 Linux, with checksums and an SBOM"
+	@echo "make dist    build what is released for x86-64 and arm64 Linux: archives, wheels, npm packages, deb, rpm and a container image, with checksums and an SBOM"
 	@echo "make policies  generate the SDK's bindings and build the built-in policies again, after a change in wit/ or policies/"
 	@echo "make packages  package every crate, and compile the packages by themselves"
 	@echo "make bench   measure decisions, languages, requests, traces, waiting messages, the page, throughput, delivery, redrives, the retrier, idempotency, swaps, and the start of the Lambda handler"
@@ -47,9 +47,9 @@ bench: toolchain services
 lambda: build
 	host/lambda/package.sh
 
-# Release archives: see the script.
+# What is released: see the script.
 dist: toolchain
-	host/dist.sh
+	host/dist/build.sh
 
 # What is committed of what is generated, after a change in wit/ or policies/ or of the toolchain: the bindings of the SDK, then the modules of the built-in policies.
 policies: toolchain

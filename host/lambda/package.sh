@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the package of the Lambda retry handler for arm64 and x86-64: target/lambda/backstop-lambda-{arm64,x86-64}.zip.
+# Builds the package of the Lambda retry handler for arm64 and x86-64: target/lambda/backstop-lambda-{arm64,x86-64}.zip, and the same as a layer, backstop-lambda-layer-….zip, for functions whose package is their configuration.
 #
 #   CONFIG=backstop.toml      is added to the package
 #   POLICIES="a.wasm b.wasm"  are added to the package's top folder, compiled ahead of time like the built-in ones
@@ -40,30 +40,11 @@ for architecture in ${ARCHITECTURES:-arm64 x86-64}; do
         exit 1
     }
 
-    package=$folder/package
-    rm -rf "$package"
-    mkdir -p "$package"
-    cp "$bootstrap" "$package/bootstrap"
-    builtin=$(basename -s .wasm -a host/engine/builtin/*.wasm)
+    cp "$bootstrap" "$folder/backstop-lambda/backstop-lambda"
     # shellcheck disable=SC2086
-    "$backstop" policy compile $builtin ${POLICIES:-} \
-        --arch "$architecture" --output "$package/compiled"
-    for file in ${CONFIG:-} ${POLICIES:-}; do
-        cp "$file" "$package/"
-    done
-    [ -z "${CONFIG:-}" ] || [ "$(basename "$CONFIG")" = backstop.toml ] || mv "$package/$(basename "$CONFIG")" "$package/backstop.toml"
-
+    python3 host/dist function --output "$output" "--$architecture" "$folder/backstop-lambda" --writer "$backstop" \
+        ${CONFIG:+--config "$CONFIG"} ${POLICIES:+--policies $POLICIES}
     zip=$output/backstop-lambda-$architecture.zip
-    python3 - "$package" "$zip" <<'PYTHON'
-import pathlib, sys, zipfile
-package, target = map(pathlib.Path, sys.argv[1:])
-with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-    for path in sorted(path for path in package.rglob("*") if path.is_file()):
-        # A fixed time makes the archive reproducible; only the owner may write to a file.
-        entry = zipfile.ZipInfo(str(path.relative_to(package)), (1980, 1, 1, 0, 0, 0))
-        entry.external_attr = (0o100755 if path.name == "bootstrap" else 0o100644) << 16
-        archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
-PYTHON
     size=$(stat --format %s "$zip")
     echo "$zip: $((size / 1024)) KiB, needs $glibc"
     [ "$profile" != lambda ] || [ "$size" -le "$largest_zip" ] || { echo "$zip has more than $largest_zip bytes" >&2 && exit 1; }

@@ -57,10 +57,14 @@ kubectl() {
     rm -rf "$unpacked"
 }
 kubectl
-# A browser needs many libraries, so it is installed and not unpacked.
-if ! command -v chromium >/dev/null; then
-    [ "$(id -u)" = 0 ] || { echo "the tests need chromium: install it" >&2; exit 1; }
-    install_browser() { DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends chromium >/dev/null; }
-    install_browser 2>/dev/null || { apt-get -qq update; install_browser; }
+# A browser, and what checks and installs packages, need much else, so they are installed and not unpacked.
+missing=()
+for tool in chromium lintian rpm rpmlint skopeo zsh fish mandoc; do
+    command -v "$tool" >/dev/null || missing+=("$tool")
+done
+if [ ${#missing[@]} != 0 ]; then
+    [ "$(id -u)" = 0 ] || { echo "the tests need ${missing[*]}: install them" >&2; exit 1; }
+    install_them() { DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "${missing[@]}" >/dev/null; }
+    install_them 2>/dev/null || { apt-get -qq update; install_them; }
 fi
 echo "$stamp" > "$target/stamp"

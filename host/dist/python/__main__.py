@@ -1,0 +1,5 @@
+"""`python -m backstop_sqs`"""
+
+from backstop_sqs import main
+
+main()

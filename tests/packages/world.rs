@@ -1,0 +1,150 @@
+//! Packages of the programs that are built, and what each has to do once it is installed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use backstop_tests::backstop::{program, text};
+use backstop_tests::documents::top;
+use backstop_tests::emulator::services;
+use backstop_tests::once::once_per_run;
+use tempfile::TempDir;
+
+/// What our packages call the processor of this machine.
+pub(crate) fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "x86-64",
+        "aarch64" => "arm64",
+        other => panic!("there are no packages for {other}"),
+    }
+}
+
+/// The folder of the built programs, without the names that a debugger reads.
+fn programs() -> PathBuf {
+    let made = once_per_run("packaged-programs", || {
+        let folder = program("backstop").with_file_name("tmp/packaged");
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["backstop", "backstop-lambda"] {
+            let mut strip = Command::new("strip");
+            strip.arg("-o").arg(folder.join(name)).arg(program(name));
+            succeeds(&mut strip);
+        }
+        folder.to_str().unwrap().to_owned()
+    });
+    made.into()
+}
+
+/// The packages of a kind, in a folder. Compressed a little only: that takes most of the time.
+pub(crate) fn packages(kind: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    make(kind, folder.path());
+    folder
+}
+
+/// The packages for systems, which several tests install, and whose making takes longest.
+pub(crate) fn system_packages() -> PathBuf {
+    let made = once_per_run("packaged-system", || {
+        let folder = program("backstop").with_file_name("tmp/packaged-system");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        make("system", &folder);
+        folder.to_str().unwrap().to_owned()
+    });
+    made.into()
+}
+
+/// Makes the packages of a kind.
+pub(crate) fn make(kind: &str, output: &Path) {
+    let python = services().join("python/bin");
+    let mut make = Command::new(python.join("python"));
+    // The checkout stays as it is.
+    make.arg("-B")
+        .arg(top().join("host/dist"))
+        .args([kind, "--level", "1", "--output"]);
+    make.arg(output);
+    make.arg(format!("--{}", architecture())).arg(programs());
+    make.arg("--boms").arg(boms(output));
+    make.arg("--certificates").arg(certificates());
+    make.env("PATH", path_with(&python));
+    succeeds(&mut make);
+}
+
+/// The certificates of authorities in the environment of the tests' services.
+pub(crate) fn certificates() -> PathBuf {
+    let mut python = Command::new(services().join("python/bin/python"));
+    let printed = succeeds(python.args(["-c", "import certifi; print(certifi.where())"]));
+    printed.trim().into()
+}
+
+/// A bill of materials in the place of the one of a release, for which cargo-sbom would have to be built.
+fn boms(output: &Path) -> PathBuf {
+    let folder = output.join("boms");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(
+        folder.join("backstop-cli.spdx.json"),
+        r#"{"spdxVersion":"SPDX-2.3"}"#,
+    )
+    .unwrap();
+    folder
+}
+
+/// The PATH with another folder in front.
+pub(crate) fn path_with(folder: &Path) -> std::ffi::OsString {
+    let path = std::env::var_os("PATH").unwrap();
+    std::env::join_paths(
+        [folder.to_owned()]
+            .into_iter()
+            .chain(std::env::split_paths(&path)),
+    )
+    .unwrap()
+}
+
+/// The only file in a folder with this end.
+pub(crate) fn one(folder: &Path, end: &str) -> PathBuf {
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|it| it.unwrap().path());
+    let mut found: Vec<_> = files
+        .filter(|it| it.to_str().unwrap().ends_with(end))
+        .collect();
+    assert_eq!(found.len(), 1, "{found:?} with {end}");
+    found.pop().unwrap()
+}
+
+/// What a command prints, which has to succeed.
+pub(crate) fn succeeds(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = &output;
+    let (stdout, stderr) = (text(stdout), text(stderr));
+    assert!(status.success(), "{command:?}: {status}\n{stdout}{stderr}");
+    stdout + &stderr
+}
+
+/// A demo and the test of a policy, as a new user tries them. `scenarios` is where the command finds them.
+pub(crate) fn works(backstop: &dyn Fn(&[&str]) -> Command, scenarios: &str) {
+    let version = succeeds(&mut backstop(&["--version"]));
+    assert_eq!(
+        version,
+        concat!("backstop ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+    let demo = succeeds(&mut backstop(&["demo"]));
+    assert!(demo.contains("Nothing was lost."), "{demo}");
+    let tested = succeeds(&mut backstop(&[
+        "policy",
+        "test",
+        "full-jitter",
+        "--scenarios",
+        scenarios,
+    ]));
+    assert!(tested.contains(" passed in "), "{tested}");
+}
+
+/// The scenarios of a built-in policy.
+pub(crate) fn scenarios() -> PathBuf {
+    top().join("policies/full-jitter/scenarios.toml")
+}
