@@ -18,27 +18,30 @@ sys.dont_write_bytecode = True
 import archive
 import function
 import image
+import installer
 import npm
 import system
 import wheel
 from release import ARCHITECTURES, Mistake, Program, Release, package, written_by
 
-KINDS = {"archives": archive, "wheels": wheel, "npm": npm, "system": system, "image": image, "function": function}
+KINDS = {"archives": archive, "wheels": wheel, "npm": npm, "system": system, "image": image, "function": function, "installer": installer}
 
-# The function has a build of its own: `make lambda`.
+# The function has a build of its own, `make lambda`, and the installer needs a key.
 DEFAULT = ("archives", "wheels", "npm", "system", "image")
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="host/dist", description=(__doc__ or "").partition(":")[0])
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"what to make: {', '.join(KINDS)} [default: all but the last]")
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"what to make: {', '.join(KINDS)} [default: all but the last two]")
     parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FOLDER")
     for architecture in ARCHITECTURES:
         parser.add_argument(f"--{architecture}", type=pathlib.Path, metavar="FOLDER", help=f"the programs for {architecture}")
     parser.add_argument("--writer", type=pathlib.Path, metavar="PROGRAM", help="a `backstop` that runs here, which writes manual pages and completions [default: that for this machine]")
     parser.add_argument("--boms", type=pathlib.Path, metavar="FOLDER", help="with PROGRAM.spdx.json, the bills of materials")
     parser.add_argument("--certificates", type=pathlib.Path, metavar="FILE", help="the certificates of authorities, for the image")
+    parser.add_argument("--url", default="", help="where the files of the release are, for the installer")
+    parser.add_argument("--public-key", default="", metavar="KEY", help="minisign's public key of who signs SHA256SUMS, for the installer")
     parser.add_argument("--config", type=pathlib.Path, metavar="FILE", help="the configuration in the function's package")
     parser.add_argument("--policies", type=pathlib.Path, nargs="*", default=(), metavar="FILE", help="further policies in the function's package")
     parser.add_argument("--level", type=int, default=9, help="how hard to compress, from 1 to 9")
@@ -71,6 +74,8 @@ def release(given: argparse.Namespace, folder: pathlib.Path) -> Release:
         completions=completions,
         boms={path.name.partition(".")[0]: path.read_bytes() for path in sorted(given.boms.glob("*.spdx.json"))} if given.boms else {},
         certificates=given.certificates.read_bytes() if given.certificates else b"",
+        url=given.url,
+        public_key=given.public_key,
         writer=writer.absolute(),
         policies=tuple(given.policies),
         config=given.config.read_bytes() if given.config else b"",

@@ -64,6 +64,9 @@ class Release:
     boms: dict[str, bytes] = field(default_factory=dict)
     # The certificates of authorities that a container trusts.
     certificates: bytes = b""
+    # Where the files of the release are, and the key that signs their checksums.
+    url: str = ""
+    public_key: str = ""
     # What compiles policies for the function, those of one's own, and its configuration.
     writer: pathlib.Path = pathlib.Path()
     policies: tuple[pathlib.Path, ...] = ()

@@ -10,8 +10,10 @@
 mod archive;
 mod function;
 mod image;
+mod installer;
 mod npm;
 mod root;
+mod served;
 mod system;
 mod wheel;
 mod world;

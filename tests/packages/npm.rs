@@ -3,13 +3,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use backstop_core::clock;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 
+use super::served::{Files, serve};
 use super::world::{one, packages, scenarios, succeeds, works};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -26,9 +22,6 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 struct Registry {
     url: String,
 }
-
-/// The documents of the packages and the tarballs, by their paths.
-type Files = HashMap<String, Vec<u8>>;
 
 impl Registry {
     async fn of(tarballs: &[PathBuf]) -> Self {
@@ -51,8 +44,7 @@ impl Registry {
                 files.extend(document(&url, about, None));
             }
         }
-        let router = Router::new().fallback(answer).with_state(Arc::new(files));
-        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        serve(listener, files);
         Self { url }
     }
 
@@ -108,13 +100,6 @@ fn document(url: &str, mut about: Value, content: Option<&[u8]>) -> Files {
     let document = json!({ "name": name, "dist-tags": { "latest": version }, "versions": { &version: about } });
     let path = format!("/{}", name.replace('/', "%2f"));
     HashMap::from([(path, document.to_string().into_bytes())])
-}
-
-async fn answer(State(files): State<Arc<Files>>, request: Request) -> Response {
-    match files.get(request.uri().path()) {
-        Some(content) => content.clone().into_response(),
-        None => StatusCode::NOT_FOUND.into_response(),
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

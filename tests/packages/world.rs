@@ -54,6 +54,11 @@ pub(crate) fn system_packages() -> PathBuf {
 
 /// Makes the packages of a kind.
 pub(crate) fn make(kind: &str, output: &Path) {
+    make_with(kind, output, &[]);
+}
+
+/// The same, with further options.
+pub(crate) fn make_with(kind: &str, output: &Path, more: &[&str]) {
     let python = services().join("python/bin");
     let mut make = Command::new(python.join("python"));
     // The checkout stays as it is.
@@ -64,7 +69,7 @@ pub(crate) fn make(kind: &str, output: &Path) {
     make.arg(format!("--{}", architecture())).arg(programs());
     make.arg("--boms").arg(boms(output));
     make.arg("--certificates").arg(certificates());
-    make.env("PATH", path_with(&python));
+    make.args(more).env("PATH", path_with(&python));
     succeeds(&mut make);
 }
 

@@ -11,7 +11,7 @@ use backstop_tests::backstop::{program, text};
 use backstop_tests::documents::{blocks, document, documents, top};
 
 /// Names that are others': of AWS, Linux, libraries that are compared, programs, and examples.
-const OF_OTHERS: [&str; 49] = [
+const OF_OTHERS: [&str; 52] = [
     "INSTA_UPDATE",
     "ByteStreamError",
     "CAP_SYS_PTRACE",
@@ -61,6 +61,9 @@ const OF_OTHERS: [&str; 49] = [
     "event-source-arn",
     "start-message-move-task",
     "scaleOnInFlight",
+    "TimeoutStopSec",
+    "backstop-lambda-layer-arm64",
+    "systemd-analyze",
 ];
 
 /// The documents that say what is so now. The changelog also says what was.

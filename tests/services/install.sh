@@ -59,7 +59,7 @@ kubectl() {
 kubectl
 # A browser, and what checks and installs packages, need much else, so they are installed and not unpacked.
 missing=()
-for tool in chromium lintian rpm rpmlint skopeo zsh fish mandoc; do
+for tool in chromium lintian minisign rpm rpmlint skopeo wget zsh fish mandoc; do
     command -v "$tool" >/dev/null || missing+=("$tool")
 done
 if [ ${#missing[@]} != 0 ]; then
