@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::process::Command;
 
+use backstop_tests::documents::top;
 use backstop_tests::registry::Registry;
 use serde_json::{Value, json};
 
 use super::root::{Root, USER, which};
 use super::world::{one, packages, succeeds};
 
-/// Copies with skopeo, over plain HTTP.
-fn copy(from: &str, to: &str) {
+/// Pulls with skopeo, over plain HTTP.
+fn pull(from: &str, to: &str) {
     let mut skopeo = Command::new(which("skopeo"));
     skopeo.args([
         "--insecure-policy",
@@ -18,7 +19,6 @@ fn copy(from: &str, to: &str) {
         "--quiet",
         "--all",
         "--src-tls-verify=false",
-        "--dest-tls-verify=false",
     ]);
     succeeds(skopeo.args([from, to]));
 }
@@ -45,13 +45,15 @@ fn an_image_is_pushed_pulled_and_run_without_a_root_user_and_read_only() {
     let archive = one(made.path(), ".oci.tar");
     let version = env!("CARGO_PKG_VERSION");
     let registry = Registry::start();
-    let name = format!("docker://{}/backstop", registry.address());
-    copy(
-        &format!("oci-archive:{}:{version}", archive.display()),
-        &format!("{name}:{version}"),
-    );
+    let name = format!("{}/backstop", registry.address());
+    let mut push = Command::new(top().join("host/dist/push.sh"));
+    push.arg(&archive)
+        .arg(&name)
+        .args(["--insecure-policy", "--dest-tls-verify=false"]);
+    succeeds(&mut push);
+    let name = format!("docker://{name}");
     let layout = made.path().join("pulled");
-    copy(
+    pull(
         &format!("{name}:{version}"),
         &format!("oci:{}:{version}", layout.display()),
     );
@@ -85,12 +87,8 @@ fn an_image_is_pushed_pulled_and_run_without_a_root_user_and_read_only() {
 
     // The bill of materials, by the tag under which registries without an API for referrers have it.
     let tag = image["digest"].as_str().unwrap().replace(':', "-");
-    copy(
-        &format!("oci-archive:{}:{tag}", archive.display()),
-        &format!("{name}:{tag}"),
-    );
     let layout = made.path().join("referrers");
-    copy(
+    pull(
         &format!("{name}:{tag}"),
         &format!("oci:{}:{tag}", layout.display()),
     );

@@ -16,4 +16,5 @@ mod root;
 mod served;
 mod system;
 mod wheel;
+mod workflow;
 mod world;
