@@ -1,15 +1,14 @@
 //! The release archives.
 
 use super::root::Root;
-use super::world::{make, one, packages, succeeds};
+use super::world::{one, packages, shared_packages, succeeds};
 
 #[test]
 fn an_archive_runs_in_an_empty_root_and_is_the_same_when_it_is_made_again() {
-    let made = packages("archives");
-    let archive = one(made.path(), ".tar.gz");
-    let first = std::fs::read(&archive).unwrap();
-    make("archives", made.path());
-    assert!(first == std::fs::read(&archive).unwrap());
+    let archive = one(&shared_packages("archives"), ".tar.gz");
+    let again = packages("archives");
+    let again = one(again.path(), ".tar.gz");
+    assert!(std::fs::read(&archive).unwrap() == std::fs::read(again).unwrap());
 
     let root = Root::new();
     root.unpack(&archive, "/opt");

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 use super::root::which;
 use super::served::{Files, serve};
-use super::world::{make_with, one, packages, scenarios, works};
+use super::world::{make_with, one, scenarios, shared_packages, works};
 
 /// What the script runs, besides what downloads and what verifies.
 const TOOLS: [&str; 22] = [
@@ -41,7 +41,7 @@ const TOOLS: [&str; 22] = [
     "tr",
 ];
 
-/// A release in a folder, with the key that has signed it.
+/// A release with the key that has signed it, and a folder for what is written for it.
 struct Published {
     folder: TempDir,
     archive: String,
@@ -50,11 +50,10 @@ struct Published {
 
 impl Published {
     fn new() -> Self {
-        let folder = packages("archives");
-        let archive = one(folder.path(), ".tar.gz");
+        let archive = one(&shared_packages("archives"), ".tar.gz");
         let archive = archive.file_name().unwrap().to_str().unwrap().to_owned();
         Self {
-            folder,
+            folder: tempfile::tempdir().unwrap(),
             archive,
             pair: KeyPair::generate_unencrypted_keypair().unwrap(),
         }
@@ -62,7 +61,7 @@ impl Published {
 
     /// The files of the release by their paths.
     fn files(&self) -> Files {
-        let archive = std::fs::read(self.folder.path().join(&self.archive)).unwrap();
+        let archive = std::fs::read(shared_packages("archives").join(&self.archive)).unwrap();
         let digest: String = Sha256::digest(&archive)
             .iter()
             .map(|byte| format!("{byte:02x}"))

@@ -6,7 +6,7 @@ use std::process::Command;
 use backstop_tests::documents::top;
 
 use super::root::{Root, as_root, which};
-use super::world::{one, succeeds, system_packages};
+use super::world::{one, shared_packages, succeeds};
 
 /// The configuration that an administrator has written.
 const CHANGED: &str = "# changed\n";
@@ -84,7 +84,7 @@ fn is_installed(root: &Root) {
 
 #[test]
 fn a_deb_is_installed_upgraded_removed_and_purged() {
-    let made = system_packages();
+    let made = shared_packages("system");
     let package = one(&made, ".deb");
     let root = root();
     let dpkg = |arguments: &[&str]| {
@@ -124,7 +124,7 @@ fn a_deb_is_installed_upgraded_removed_and_purged() {
 
 #[test]
 fn an_rpm_is_installed_upgraded_and_removed() {
-    let made = system_packages();
+    let made = shared_packages("system");
     let package = one(&made, ".rpm");
     let root = root();
     let rpm = |arguments: &[&str]| {

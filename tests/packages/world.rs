@@ -40,13 +40,14 @@ pub(crate) fn packages(kind: &str) -> TempDir {
     folder
 }
 
-/// The packages for systems, which several tests install, and whose making takes longest.
-pub(crate) fn system_packages() -> PathBuf {
-    let made = once_per_run("packaged-system", || {
-        let folder = program("backstop").with_file_name("tmp/packaged-system");
+/// The packages of a kind that several tests install, made once.
+pub(crate) fn shared_packages(kind: &str) -> PathBuf {
+    let name = format!("packaged-{kind}");
+    let made = once_per_run(&name, || {
+        let folder = program("backstop").with_file_name(format!("tmp/{name}"));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
-        make("system", &folder);
+        make(kind, &folder);
         folder.to_str().unwrap().to_owned()
     });
     made.into()
