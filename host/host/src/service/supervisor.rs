@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use tokio::net::UnixDatagram;
-use tokio::time::interval;
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{AdminQueue, Interface};
@@ -16,6 +16,9 @@ use crate::text::one_line;
 
 /// How often the status is sent at least, if it has changed. A watchdog may need more.
 const PACE: Duration = Duration::from_secs(5);
+
+/// The least time between two reports, however short a watchdog is.
+const FASTEST: Duration = Duration::from_millis(10);
 
 /// How much longer a stop may take, each time that it is under way still.
 const EXTENSION: Duration = Duration::from_secs(30);
@@ -43,6 +46,8 @@ impl Supervisor {
             variable("WATCHDOG_PID").is_none_or(|id| id == std::process::id().to_string());
         let watchdog = variable("WATCHDOG_USEC").filter(|_| is_ours);
         let watchdog = watchdog.and_then(|microseconds| microseconds.parse().ok());
+        // Zero, as sd_watchdog_enabled(3) has it, is none.
+        let watchdog = watchdog.filter(|microseconds| *microseconds > 0);
         Self::at(&path, watchdog.map(Duration::from_micros)).map(Some)
     }
 
@@ -53,7 +58,9 @@ impl Supervisor {
         Ok(Self {
             socket,
             // As sd_watchdog_enabled(3) asks, and once more: a ping may be late.
-            pace: watchdog.map_or(PACE, |watchdog| PACE.min(watchdog / 3)),
+            pace: watchdog
+                .map_or(PACE, |watchdog| watchdog / 3)
+                .clamp(FASTEST, PACE),
             has_watchdog: watchdog.is_some(),
         })
     }
@@ -72,6 +79,8 @@ impl Supervisor {
         is_serving: impl Fn() -> bool,
     ) -> Infallible {
         let mut beats = interval(self.pace);
+        // A process that was stopped for a while does not make up for it.
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut lines, mut last) = ("READY=1\n".to_owned(), String::new());
         loop {
             let is_stopping = stop.is_cancelled();
