@@ -1,6 +1,6 @@
 //! What is released: each package is made of the programs that are built, installed where nothing else is, and runs there.
 //!
-//! The programs are those of the development build, so these packages need the libraries of this machine, and their tests copy them. `make dist` makes the same packages of static programs.
+//! The programs are those of the development build, so these packages need the libraries of this machine, and their tests copy them. `make dist` makes the same packages of static programs, and `BACKSTOP_PACKAGED` has the tests install those.
 #![allow(
     clippy::indexing_slicing,
     clippy::unwrap_used,

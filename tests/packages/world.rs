@@ -18,8 +18,11 @@ pub(crate) fn architecture() -> &'static str {
     }
 }
 
-/// The folder of the built programs, without the names that a debugger reads.
+/// The folder of the built programs, without the names that a debugger reads. `BACKSTOP_PACKAGED` names another one: the static programs of `make dist`.
 fn programs() -> PathBuf {
+    if let Some(folder) = std::env::var_os("BACKSTOP_PACKAGED") {
+        return folder.into();
+    }
     let made = once_per_run("packaged-programs", || {
         let folder = program("backstop").with_file_name("tmp/packaged");
         std::fs::create_dir_all(&folder).unwrap();
