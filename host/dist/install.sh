@@ -68,6 +68,8 @@ main() {
     Linux-aarch64 | Linux-arm64) target=aarch64-unknown-linux-musl ;;
     *) fail "there is no program for $(uname -s) on $(uname -m): Linux on x86-64 and arm64 alone" ;;
     esac
+    # Others are to run it, too.
+    umask 022
     mkdir -p "$prefix"
     prefix=$(cd "$prefix" && pwd)
     name=backstop-$version-$target
@@ -91,7 +93,8 @@ main() {
     cp "$name/completions/backstop.bash" "$prefix/share/bash-completion/completions/backstop"
     cp "$name/completions/_backstop" "$prefix/share/zsh/site-functions"
     cp "$name/completions/backstop.fish" "$prefix/share/fish/vendor_completions.d"
-    echo "installed $("$prefix/bin/backstop" --version) in $prefix/bin"
+    shown=$("$prefix/bin/backstop" --version) || fail "$prefix/bin/backstop is there and does not run: does its file system allow programs (noexec)?"
+    echo "installed $shown in $prefix/bin"
     case :$PATH: in
     *:"$prefix/bin":*) echo "Try it: backstop demo" ;;
     *) echo "Try it: $prefix/bin/backstop demo" ;;

@@ -241,7 +241,7 @@ async fn a_night_of_three_hosts_ends_on_the_page_of_one() {
     night
         .shows(
             "/",
-            &format!("<dt>in the dead-letter queues</dt><dd>{all}</dd>"),
+            &format!("<dt>in the dead-letter queues</dt><dd><a href=\"/dead-letters?queue={name}\">{all}</a></dd>"),
         )
         .await;
     night.done("the overview shows the swap and the dead letters");

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Stdio;
 
+use backstop_tests::backstop::{command, text};
 use backstop_tests::documents::top;
 use backstop_tests::emulator::free_port;
 use backstop_tests::eventually;
@@ -271,4 +272,19 @@ async fn a_proxy_without_tokens_does_not_make_everybody_who_passes_it_an_operato
     let (status, text) = read(request.header("cookie", &cookie)).await;
     assert_eq!(status, StatusCode::OK, "{text}");
     world.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_host_without_tokens_that_its_proxy_can_not_reach_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("backstop.toml");
+    let config = "admin = \"127.0.0.1:0\"\n[admin-proxy]\nheader = \"x-forwarded-user\"\nfrom = [\"10.0.0.5\"]\nrole = \"view\"\n[queues.orders]\nurl = \"local:orders\"\nhandler = { exec = \"true\" }\n";
+    std::fs::write(&path, config).unwrap();
+    let mut host = command(&["run", "--config", path.to_str().unwrap()]);
+    let output = host.output().await.unwrap();
+    let errors = text(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("name it in `from`"),
+        "{errors}"
+    );
 }

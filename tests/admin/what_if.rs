@@ -32,7 +32,7 @@ impl Busy {
         std::fs::write(&token, TOKEN).unwrap();
         std::fs::write(&view, view_token.unwrap_or("nobody-has-this-token-0123")).unwrap();
         let config = format!(
-            "endpoint-url = {:?}\nadmin = \"127.0.0.1:0\"\nadmin-token-file = {token:?}\nadmin-view-token-file = {view:?}\ndecisions = {{ record = {records:?} }}\n[queues.{name}]\nurl = {:?}\ndead-letter-queue = {:?}\npolicy = \"linear\"\nsettings = {{ base = \"10m\" }}\ngrace = \"2s\"\nhandler = {{ exec = [\"sh\", \"-c\", \"read -r it; echo busy >&2; exit 75\"] }}\n",
+            "endpoint-url = {:?}\nadmin = \"127.0.0.1:0\"\nadmin-token-file = {token:?}\nadmin-view-token-file = {view:?}\ndecisions = {{ record = {records:?} }}\n[queues.{name}]\nurl = {:?}\ndead-letter-queue = {:?}\npolicy = \"linear\"\nsettings = {{ base = \"10m\" }}\nshadow = \"full-jitter\"\ngrace = \"2s\"\nhandler = {{ exec = [\"sh\", \"-c\", \"read -r it; echo busy >&2; exit 75\"] }}\n",
             queues.endpoint, queues.url, queues.dead_letters
         );
         let file = path("backstop.toml");
@@ -270,6 +270,13 @@ async fn who_only_looks_tries_no_policy_and_sees_the_life_of_a_message() {
     }
     let (_, letter) = busy.ana.see("/dead-letters/letter?id=any-id").await;
     assert!(letter.contains("not see the bodies"), "{letter}");
+
+    let shadowed = async || busy.ana.see("/policies").await.1;
+    eventually("the shadow is compared", async || {
+        let view = shadowed().await;
+        view.contains("The shadow full-jitter") && view.contains("transient: retry in 10m")
+    })
+    .await;
 
     let story = async || busy.ana.see(&format!("/message?id={id}")).await.1;
     eventually("the record is written", async || {

@@ -66,7 +66,7 @@ async fn the_commands_about_redrives_run() {
 #[tokio::test]
 async fn the_commands_about_waiting_messages_run() {
     // A message that comes at once may fail between two commands, and is woken by each of them.
-    let night = Night::with_attempts("max-attempts = 30").await;
+    let night = Night::with_attempts("max-attempts = 30\ngroup-by = \"/customer\"").await;
     night.provider.store(OVERLOADED, Ordering::SeqCst);
     night.send(0..30, true).await;
     eventually("30 messages wait", async || night.waiting().await == 30).await;
@@ -75,12 +75,14 @@ async fn the_commands_about_waiting_messages_run() {
     let mut shown = Vec::new();
     for block in blocks(&page, "sh") {
         let block = block.replace("5fea7756-0ea4-451a-a703-a558b933e274", &id);
+        // The customers of the night have numbers.
+        let block = block.replace("--group acme", "--group c-1");
         shown.push(night.run(&block).await);
         // What was woken fails again.
         eventually("30 messages wait", async || night.waiting().await == 30).await;
     }
-    assert_eq!(shown.len(), 4);
-    for (shown, expected) in shown.iter().zip(["30 messages wait", "30", "", &id]) {
+    assert_eq!(shown.len(), 5);
+    for (shown, expected) in shown.iter().zip(["30 messages wait", "10", "30", "", &id]) {
         assert!(shown.contains(expected), "{shown}");
     }
     // The page shows another queue than this one; the words of its lines are those of the command.

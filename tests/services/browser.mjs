@@ -50,7 +50,7 @@ try {
     await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
     found.steps.push(await page.title());
 
-    const views = ["/", `/waiting?queue=${queue}`, `/waiting/wake?queue=${queue}&all=yes`, "/dead-letters", `/dead-letters?queue=${queue}`, "/redrives", "/message?id=none", "/policies", "/audit", "/page/sign-in"];
+    const views = ["/", `/waiting?queue=${queue}`, `/waiting/wake?queue=${queue}&all=yes`, "/dead-letters", `/dead-letters?queue=${queue}`, "/redrives", "/message?id=none", "/policies", "/policies/what-if", "/audit", "/page/sign-in"];
     for (const scheme of ["light", "dark"]) {
         await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
         for (const [width, height] of [[1280, 900], [390, 800]]) {

@@ -18,7 +18,7 @@ use crate::hosts::default_config;
 use crate::key_flags::of_one_queue;
 use crate::run::{Args as RunArgs, config_of};
 use crate::terminal::style::{CYAN, GREEN, RED, YELLOW};
-use crate::terminal::{columns, println, wrapped};
+use crate::terminal::{columns, eprintln, println, wrapped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,6 +113,12 @@ pub(super) async fn run(args: Args) -> Result<()> {
     if iam {
         let policy = iam::policy(&config, &connections).await?;
         println!("{}", policy.to_text()?.trim_end());
+        for queue in policy.unseen() {
+            eprintln!(
+                "warning: the permissions for a dead-letter queue are missing, if the redrive policy of the queue names one, since it can't be read: {}. Name it in dead-letter-queue, or run this where the queue can be read",
+                one_line(queue)
+            );
+        }
         return Ok(());
     }
     let findings = examine(&config, &given, &connections, workload).await;

@@ -32,8 +32,18 @@ impl Files {
                 others.join(", ")
             )));
         }
-        for (path, text) in &files {
-            create(path, text).with_context(|| format!("can't write {}", path.display()))?;
+        for (path, _) in &files {
+            if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
+                create_folder(folder)?;
+            }
+        }
+        for (number, (path, text)) in files.iter().enumerate() {
+            if let Err(error) = create(path, text) {
+                // What was written is taken back, so that a second run finds nothing in its way.
+                let written = files.iter().take(number).map(|(path, _)| path);
+                written.for_each(|path| drop(std::fs::remove_file(path)));
+                return Err(error).with_context(|| format!("can't write {}", path.display()));
+            }
         }
         Ok(files.into_iter().map(|(path, _)| path).collect())
     }
@@ -54,10 +64,10 @@ fn joined(folder: &Path, path: &Path) -> PathBuf {
 
 /// Creates a file that is not there yet, whoever else tries at the same time.
 fn create(path: &Path, text: &str) -> Result<()> {
-    if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
-        create_folder(folder)?;
-    }
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(text.as_bytes())?;
-    Ok(())
+    let written = file.write_all(text.as_bytes());
+    if written.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(written?)
 }

@@ -3,10 +3,10 @@
 use clap::ValueEnum;
 
 use super::files::Files;
-use super::given::Given;
+use super::given::{Given, Handler};
 use super::place::{Place, label};
 use super::seen::Seen;
-use crate::error::Result;
+use crate::error::{Exit, Result};
 use crate::hosts::DEFAULT_CONFIG;
 
 /// Where the host runs in a cluster.
@@ -75,6 +75,12 @@ impl Overlay {
         seen: &Seen,
         text: String,
     ) -> Result<()> {
+        let is_file = |name: &str| name.starts_with('.') || name.starts_with('/');
+        if matches!(given.handler, Handler::Exec(_)) || is_file(&given.policy) {
+            return Err(Exit::Usage.because(
+                "--kubernetes: the pods have no files of yours: give --http or --lambda, and a policy that is built in, in a registry (oci://) or in a bucket (s3://)",
+            ));
+        }
         let place = Place::of(given, seen, "--kubernetes")?;
         let own = match self {
             Self::Sidecar => SIDECAR,

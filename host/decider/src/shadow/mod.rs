@@ -4,6 +4,7 @@
 
 mod backlog;
 mod counts;
+mod samples;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -19,9 +20,11 @@ use crate::record::{ShadowOutcome, Shadowed, Skipped};
 use crate::text::chain;
 use backlog::{Backlog, Input, Next};
 use backstop_core::lock::lock;
+use samples::Samples;
 
 pub(crate) use backlog::Case;
 pub use counts::{Counts, Tally};
+pub use samples::{Compared, Difference};
 
 /// How long a shutdown waits for a shadow's last answers.
 pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -42,6 +45,7 @@ struct Shared {
     queue: String,
     policy: Arc<LivePolicy>,
     counts: Arc<Counts>,
+    samples: Samples,
     backlog: Backlog,
     warnings: Mutex<Warnings>,
 }
@@ -81,6 +85,7 @@ impl Shadow {
             queue: queue.to_owned(),
             policy,
             counts: Arc::new(Counts::of(queue)),
+            samples: Samples::default(),
             backlog: Backlog::new(),
             warnings: Mutex::default(),
         });
@@ -106,6 +111,11 @@ impl Shadow {
     /// Its counts.
     pub fn counts(&self) -> &Arc<Counts> {
         &self.shared.counts
+    }
+
+    /// How it compares with the live policy since the last swap of one of them.
+    pub fn compared(&self) -> Compared {
+        self.shared.samples.now()
     }
 
     /// Passes a case to the shadow, or reports it as skipped at once if the backlog is full. Never blocks.
@@ -199,6 +209,7 @@ impl Shared {
 
     fn record(&self, mut case: Case, shadowed: Shadowed) {
         self.counts.add(&shadowed.outcome);
+        self.samples.add(&case.record, &shadowed);
         case.record.shadow = Some(shadowed);
         for observer in &case.observers {
             observer.decided(&case.record);

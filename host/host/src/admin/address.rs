@@ -50,6 +50,14 @@ pub enum AdminError {
         /// The key of the other one.
         other: &'static str,
     },
+    /// Without a token, everybody on this machine may act, and no request can come from the proxy.
+    #[error(
+        "without a token, everybody on this machine may act, and `admin-proxy` changes that only for requests that come from {} itself: name it in `from`, or set `admin-token-file`", address.ip()
+    )]
+    ProxyElsewhere {
+        /// The address of the interface.
+        address: SocketAddr,
+    },
     /// Other machines can reach the address, and there is no token.
     #[error(
         "the admin interface at {address} can be reached from other machines, and needs a token: expected one in the file of `admin-token-file` or in the environment variable {TOKEN_VARIABLE}, or an address of this machine only, such as 127.0.0.1:{}",
@@ -118,6 +126,13 @@ impl Address {
             return Err(AdminError::NoToken {
                 address: config.address,
             });
+        }
+        if let (true, Some(proxy)) = (tokens.is_empty(), &config.proxy) {
+            let own = config.address.ip().to_canonical();
+            if !proxy.from.iter().any(|network| network.contains(&own)) {
+                let address = config.address;
+                return Err(AdminError::ProxyElsewhere { address });
+            }
         }
         Ok(tokens)
     }

@@ -11,8 +11,8 @@ use crate::http_server::Peer;
 /// The header in which a client may say who its user is.
 pub(super) const USER: &str = "x-backstop-user";
 
-/// The most bytes of a claimed name that are logged.
-const NAME_BYTES: usize = 100;
+/// The most bytes of a name that are logged: that of a proxy with its address has to be whole at other hosts, too.
+const NAME_BYTES: usize = 320;
 
 /// The name of who sends a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use crate::exporter::Page;
 use crate::letters::Desk;
 use crate::policy::LivePolicy;
 use crate::waiting::Waiting;
+use backstop_decider::shadow::Shadow;
 
 use super::answer::Refused;
 use super::audit::Audit;
@@ -29,6 +30,7 @@ pub struct Interface {
     what_ifs: Arc<WhatIfs>,
     stories: Arc<Semaphore>,
     actions: Arc<Semaphore>,
+    previews: Arc<Semaphore>,
     /// Tells it from the interfaces of all other hosts.
     pub(super) id: String,
     pub(super) audit: Audit,
@@ -40,6 +42,9 @@ const ANSWERED: Duration = Duration::from_millis(200);
 
 /// The most actions at the same time. An action goes on when its client leaves, so the bound on connections does not bound actions.
 const ACTIONS: usize = 8;
+
+/// The most counts of what an action would do at the same time. Who may only look asks for them, too, so they take no place of an action.
+const PREVIEWS: usize = 4;
 
 #[derive(Debug)]
 struct Ready {
@@ -55,6 +60,7 @@ pub struct AdminQueue {
     pub(crate) polling: Arc<Polling>,
     pub(crate) controls: Option<Arc<Controls>>,
     breaker: Option<Arc<Breaker>>,
+    pub(crate) shadow: Option<Arc<Shadow>>,
     pub(crate) stats: Option<Arc<Stats>>,
     pub(crate) waiting: Option<Arc<Waiting>>,
 }
@@ -68,6 +74,7 @@ impl AdminQueue {
             polling: Arc::default(),
             controls: None,
             breaker: None,
+            shadow: None,
             stats: None,
             waiting: None,
         }
@@ -89,6 +96,11 @@ impl AdminQueue {
             breaker: Some(breaker),
             ..self
         }
+    }
+
+    /// With the policy that is compared with its own.
+    pub(crate) fn shadowed_by(self, shadow: Option<Arc<Shadow>>) -> Self {
+        Self { shadow, ..self }
     }
 
     /// What it does not attempt for now, because that is down.
@@ -134,6 +146,7 @@ impl Default for Interface {
             what_ifs: Arc::default(),
             stories: Arc::new(Semaphore::new(1)),
             actions: Arc::new(Semaphore::new(ACTIONS)),
+            previews: Arc::new(Semaphore::new(PREVIEWS)),
             id: format!("{:016x}", rand::random::<u64>()),
             audit: Audit::default(),
             history: History::default(),
@@ -203,6 +216,16 @@ impl Interface {
         let permit = Arc::clone(&self.actions).try_acquire_owned();
         permit.map_err(|_| {
             Refused::unavailable(format!("{ACTIONS} actions are under way: try again later"))
+        })
+    }
+
+    /// The permit of one count of what an action would do.
+    pub(super) fn preview(&self) -> Result<OwnedSemaphorePermit, Refused> {
+        let permit = Arc::clone(&self.previews).try_acquire_owned();
+        permit.map_err(|_| {
+            Refused::unavailable(format!(
+                "{PREVIEWS} previews are under way: try again later"
+            ))
         })
     }
 

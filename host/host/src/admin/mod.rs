@@ -32,7 +32,7 @@ pub use route::Route;
 pub use routes::{
     HostAnswer, HostAudit, HostHistory, HostLetter, HostLetters, HostMessages, HostRedrive,
     HostRedrives, HostStatus, HostStory, HostWaiting, LettersReading, QueueLetters, QueueReach,
-    QueueStatus, ROUTES, Resumed, in_requests,
+    QueueStatus, ROUTES, Resumed, ShadowStatus, in_requests,
 };
 pub use socket::ControlSocket;
 pub use token::{Token, TokenError};

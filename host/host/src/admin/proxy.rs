@@ -68,7 +68,7 @@ pub(super) fn identity(
     let mut role = None;
     if let Some((header, roles)) = &proxy.groups {
         let groups = text(headers, header)?.unwrap_or_default();
-        let groups = groups.split([',', '|']).map(str::trim);
+        let groups = groups.split(separator(header)).map(str::trim);
         role = groups.filter_map(|group| roles.get(group)).copied().max();
     }
     match role.or(proxy.role) {
@@ -77,6 +77,15 @@ pub(super) fn identity(
             name: Some(name.to_owned()),
         })),
         None => Err(Refused::no_group()),
+    }
+}
+
+/// What separates groups: a comma, and a bar in the header of authentik. A group whose name has the other sign must not become two.
+fn separator(header: &HeaderName) -> char {
+    if header.as_str() == "x-authentik-groups" {
+        '|'
+    } else {
+        ','
     }
 }
 
@@ -184,7 +193,8 @@ mod tests {
             (b"sre".as_slice(), Some(AdminRole::Act), AdminRole::Act),
             (b"support", Some(AdminRole::Bodies), AdminRole::Bodies),
             (b"a, support ,sre", Some(AdminRole::Act), AdminRole::Act),
-            (b"a|sre|support", Some(AdminRole::Act), AdminRole::Act),
+            // A group whose name has another sign is none of ours.
+            (b"me|sre|support", None, AdminRole::View),
             (b"", None, AdminRole::View),
             (b"SRE", None, AdminRole::View),
             (b"sre-x,xsre,s re", None, AdminRole::View),
@@ -197,6 +207,11 @@ mod tests {
         assert!(of(&strict, PROXY, &[user]).is_err());
         let twice = [user, ("x-groups", b"a"), ("x-groups", b"sre")];
         assert!(of(&open, PROXY, &twice).is_err());
+        let authentik = HeaderName::from_static("x-authentik-groups");
+        assert_eq!(
+            (separator(&authentik), separator(&strict.header)),
+            ('|', ',')
+        );
         // Groups of nobody are nothing.
         assert_eq!(of(&open, PROXY, &[("x-groups", b"sre")]), Ok(None));
     }

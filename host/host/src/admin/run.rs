@@ -60,7 +60,12 @@ pub(super) async fn act(
     cut(&mut request, LOGGED_BYTES);
     let request = one_line(&request);
     let running = tokio::spawn(async move {
-        let answered = match interface.action() {
+        let permit = if is_dry {
+            interface.preview()
+        } else {
+            interface.action()
+        };
+        let answered = match permit {
             Ok(_permit) => match call.expect_only(&[]) {
                 Ok(()) => (route.run)(Arc::clone(&interface), call).await,
                 Err(refused) => Err(refused),

@@ -57,17 +57,34 @@ impl Need {
 
 /// An IAM policy: it allows what a configuration needs, and nothing else.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct IamPolicy(BTreeMap<Need, BTreeSet<String>>);
+pub struct IamPolicy {
+    allowed: BTreeMap<Need, BTreeSet<String>>,
+    /// Queues that SQS does not show and whose dead-letter queues are not configured, each with the reason.
+    unseen: Vec<String>,
+}
 
 impl IamPolicy {
     /// Allows what a need takes on one more resource.
     pub(super) fn allow(&mut self, need: Need, resource: impl Into<String>) {
-        self.0.entry(need).or_default().insert(resource.into());
+        self.allowed
+            .entry(need)
+            .or_default()
+            .insert(resource.into());
+    }
+
+    /// Notes a queue that SQS does not show: its redrive policy may name a dead-letter queue, which the policy lacks then.
+    pub(super) fn note_unseen(&mut self, queue: String) {
+        self.unseen.push(queue);
+    }
+
+    /// The queues that SQS does not show, each with the reason: the policy lacks the dead-letter queues that their redrive policies may name.
+    pub fn unseen(&self) -> &[String] {
+        &self.unseen
     }
 
     /// Whether it allows nothing.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.allowed.is_empty()
     }
 
     /// The policy as JSON, laid out for people.
@@ -95,7 +112,7 @@ struct Statement<'a> {
 
 impl Serialize for IamPolicy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let statements = self.0.iter().map(|(need, resource)| Statement {
+        let statements = self.allowed.iter().map(|(need, resource)| Statement {
             sid: format!("{need:?}"),
             effect: "Allow",
             action: need.actions(),

@@ -58,6 +58,8 @@ struct Known {
     arn: String,
     /// The dead-letter queue of its redrive policy.
     dead_letters: Option<String>,
+    /// Why SQS does not show it, if so.
+    unseen: Option<String>,
 }
 
 impl Known {
@@ -66,11 +68,13 @@ impl Known {
             Ok(queue) => Ok(Self {
                 arn: queue.arn,
                 dead_letters: queue.redrive.map(|it| it.dead_letter_arn),
+                unseen: None,
             }),
             Err(cause) => match of_url(url) {
                 Some(arn) => Ok(Self {
                     arn,
                     dead_letters: None,
+                    unseen: Some(format!("{url}: {cause}")),
                 }),
                 None => Err(IamError::Queue {
                     url: url.to_owned(),
@@ -95,6 +99,9 @@ async fn consumer(
     held(policy, queue.options.hold, known);
     let own = queue.dead_letter_queues.urls();
     let is_own = queue.dead_letter_queues.default.is_some();
+    if let (false, Some(why)) = (is_own, &known.unseen) {
+        policy.note_unseen(why.clone());
+    }
     dead_letters(policy, own, is_own, known, connections).await?;
     if let HandlerConfig::Lambda(name) = &queue.handler {
         let function = place.function(name, None).into_iter();

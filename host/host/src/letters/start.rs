@@ -93,7 +93,11 @@ impl Desk {
             let reserved = self.reserve(vec![dead.url().to_owned()], &format!("a run by {by}"));
             let started = match reserved {
                 Err(error) => Err(error),
-                Ok(_) if request.dry_run => self.may_start(dead, &request).await.map(|_| None),
+                Ok(reserved) if request.dry_run => {
+                    // A look keeps nobody from a run.
+                    drop(reserved);
+                    self.may_start(dead, &request).await.map(|_| None)
+                }
                 Ok(reserved) => {
                     let begun = self.begin(queue, (dead, reserved), ids, &steps, &request, by);
                     begun.await.map(Some)

@@ -412,6 +412,7 @@ fn admin_queue((name, consumer): &(String, Consumer)) -> AdminQueue {
     AdminQueue::new(name, policy)
         .counted(consumer.stats())
         .controlled(consumer.controls(), consumer.breaker())
+        .shadowed_by(consumer.decider().shadow().cloned())
         .remembering(consumer.waiting())
 }
 

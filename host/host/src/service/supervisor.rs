@@ -1,14 +1,16 @@
 //! What started the process learns how it is: systemd, or another service manager that names a socket in `NOTIFY_SOCKET`.
 //!
-//! The protocol is that of `sd_notify(3)`: lines of text in a datagram. The socket does not block, so a service manager that hangs delays nothing.
+//! The protocol is that of `sd_notify(3)`: lines of text in a datagram. A service manager that does not read is waited for a moment, and no longer.
 
 use std::convert::Infallible;
 use std::fmt::Write;
 use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::UnixDatagram;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{AdminQueue, Interface};
@@ -22,6 +24,9 @@ const FASTEST: Duration = Duration::from_millis(10);
 
 /// How much longer a stop may take, each time that it is under way still.
 const EXTENSION: Duration = Duration::from_secs(30);
+
+/// How long a service manager that does not read is waited for.
+const LONGEST: Duration = Duration::from_millis(200);
 
 /// How many queues a status names.
 const NAMED: usize = 3;
@@ -53,8 +58,14 @@ impl Supervisor {
 
     /// The one that listens on this socket, and restarts what does not report within the time of its watchdog.
     fn at(path: &str, watchdog: Option<Duration>) -> io::Result<Self> {
-        let socket = UnixDatagram::unbound()?;
-        socket.connect(path)?;
+        let socket = std::os::unix::net::UnixDatagram::unbound()?;
+        match path.strip_prefix('@') {
+            // A name of Linux that is no file: sd_notify(3).
+            Some(name) => socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?,
+            None => socket.connect(path)?,
+        }
+        socket.set_nonblocking(true)?;
+        let socket = UnixDatagram::from_std(socket)?;
         Ok(Self {
             socket,
             // As sd_watchdog_enabled(3) asks, and once more: a ping may be late.
@@ -113,8 +124,11 @@ impl Supervisor {
 
     /// Sends lines. A service manager that ends or restarts has its own record of this process.
     async fn send(&self, lines: &str) {
-        if let Err(error) = self.socket.send(lines.as_bytes()).await {
-            tracing::debug!(%error, "the service manager can't be reached");
+        // One that does not read must not hold up the start or the stop.
+        match timeout(LONGEST, self.socket.send(lines.as_bytes())).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the service manager can't be reached"),
+            Err(_) => tracing::debug!("the service manager does not read"),
         }
     }
 }
@@ -187,5 +201,21 @@ mod tests {
             pings += lines.matches("WATCHDOG=1\n").count();
         }
         assert_eq!(pings, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_manager_that_does_not_read_holds_up_nothing() {
+        let name = format!("backstop-{}-{}", std::process::id(), rand::random::<u32>());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let manager = std::os::unix::net::UnixDatagram::bind_addr(&address).unwrap();
+        let supervisor = Supervisor::at(&format!("@{name}"), None).unwrap();
+        // More than the kernel keeps for it.
+        for _ in 0..300 {
+            supervisor.checking().await;
+        }
+        supervisor.ending().await;
+        let mut buffer = [0; 1024];
+        let length = manager.recv(&mut buffer).unwrap();
+        assert!(buffer[..length].starts_with(b"STATUS=checking"));
     }
 }

@@ -19,6 +19,7 @@ mod redrives;
 mod respond;
 mod served;
 mod session;
+mod shadow;
 mod story;
 mod text;
 mod view;

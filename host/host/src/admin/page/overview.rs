@@ -160,7 +160,7 @@ fn numbers(name: &str, hosts: &[(String, At)], past: &Past, waits: &Waits) -> Ma
             div { dt { "in hand" } dd { (count(in_flight as u64)) " of " (count(most as u64)) } }
             div { dt { "waiting" } dd { a href=(link("/waiting", &[("queue", name)])) { (count(waits.waiting(name))) } } }
             div { dt { "visible in the queue" } dd { (last(|it| &it.visible)) } }
-            div .bad[!["0", "–"].contains(&dead_letters.as_str())] { dt { "in the dead-letter queues" } dd { (dead_letters) } }
+            div .bad[!["0", "–"].contains(&dead_letters.as_str())] { dt { "in the dead-letter queues" } dd { a href=(link("/dead-letters", &[("queue", name)])) { (dead_letters) } } }
             div { dt { "version" } dd { (shown(&versions(hosts).into_iter().next().unwrap_or_default())) } }
         }
     }

@@ -10,6 +10,7 @@ use super::fleet::all_missing;
 use super::history::Past;
 use super::layout::{page, scrolling};
 use super::served::{At, Served, served, versions};
+use super::shadow;
 use super::text::{count, share, shown, time};
 use super::view::View;
 use crate::admin::history::{MINUTES, QueueHistory};
@@ -48,6 +49,7 @@ pub(super) async fn view(view: &View<'_>) -> Markup {
                             tbody { @for (host, at) in hosts { (row(view, host, &at.status)) } }
                         } }))
                         @if let Some(history) = past.queues.get(name) { (effect(view, hosts, history)) }
+                        (shadow::view(view, hosts))
                     }
                     (roll_back(view, name, hosts, &served))
                 }

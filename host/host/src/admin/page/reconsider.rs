@@ -244,7 +244,13 @@ async fn pass_on(
             let messages = parts.get(&id.to_owned())?.get(number)?;
             Some(json!({ "queue": queue, "messages": messages }))
         };
+        let mut silent: BTreeSet<String> = parts
+            .iter()
+            .filter(|(_, parts)| parts.len() > number)
+            .map(|(id, _)| (*id).clone())
+            .collect();
         for DoneAt { id, answer, .. } in fleet.post(by, &["v1", "earlier"], body).await {
+            silent.remove(&id);
             let read = answer.and_then(|it| {
                 serde_json::from_value::<HostAnswer<Taken>>(it).map_err(|error| error.to_string())
             });
@@ -252,6 +258,9 @@ async fn pass_on(
                 Ok(answer) => *taken.entry(id).or_default() += answer.result.resent,
                 Err(why) => drop(untold.insert(id, why)),
             }
+        }
+        for id in silent {
+            untold.insert(id, "it does not answer".to_owned());
         }
     }
     (taken, untold)

@@ -26,6 +26,9 @@ pub(super) async fn preview(view: &View<'_>) -> Markup {
         let body = html! { p .notice.bad { (why) } p { a href=(back(view)) { "Back" } } };
         still(view, "/dead-letters", &[], body)
     };
+    if let (Some("value"), Some(reason)) = (view.value("grouped-by"), view.may_see_bodies()) {
+        return wrong(reason);
+    }
     let Some(host) = view.value("host") else {
         return wrong("The address names no host: choose groups of a survey first.");
     };

@@ -23,7 +23,7 @@ pub use letters::{HostLetters, LettersReading, QueueLetters};
 pub use pause::Resumed;
 pub use reconsider::in_requests;
 pub use redrives::{HostRedrive, HostRedrives};
-pub use status::{HostStatus, QueueStatus};
+pub use status::{HostStatus, QueueStatus, ShadowStatus};
 pub use story::HostStory;
 pub use waiting::{HostMessages, HostWaiting, QueueReach};
 pub use wake::HostAnswer;

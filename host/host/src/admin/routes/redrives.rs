@@ -8,7 +8,8 @@ use super::wake::answer;
 use crate::admin::answer::{Answer, Refused};
 use crate::admin::call::Call;
 use crate::admin::interface::Interface;
-use crate::letters::{Found, RedriveRequest, RunDetail, RunReport, StartedRun};
+use crate::config::AdminRole;
+use crate::letters::{Found, Grouping, RedriveRequest, RunDetail, RunReport, StartedRun};
 
 /// The runs in the place of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +88,10 @@ pub(super) async fn redrive(host: Arc<Interface>, call: Call) -> Result<Answer, 
 /// Starts runs.
 pub(super) async fn start(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     let body: RedriveRequest = call.json()?;
+    // A value comes from a body: nobody may try which ones there are.
+    if body.grouped_by == Grouping::Value {
+        Refused::unless(call.caller.role(), AdminRole::Bodies)?;
+    }
     let (queue, dry_run) = (body.queue.clone(), body.dry_run);
     let by = call.caller.to_string();
     let started = host.desk()?.redrive(body, &by).await?;

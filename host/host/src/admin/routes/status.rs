@@ -9,6 +9,7 @@ use crate::admin::call::Call;
 use crate::admin::interface::{AdminQueue, Interface};
 use crate::consumer::{Down, Serving};
 use crate::policy::{RolledBack, Status};
+use backstop_decider::shadow::{Compared, Shadow};
 
 /// The status of a host, and the result of a rollback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,12 +44,35 @@ pub struct QueueStatus {
     /// The other queues of this host with the same policy, which swap and are rolled back together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared_with: Vec<String>,
+    /// The policy that is compared with this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowStatus>,
     /// The rollback, if one was requested and done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back: Option<RolledBack>,
     /// Why the policy was not rolled back, if that was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_rolled_back: Option<String>,
+}
+
+/// What a shadow has said since it and the live policy have their versions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ShadowStatus {
+    /// Its version, for people.
+    pub title: String,
+    /// How often it agreed, and the last failures that it decided otherwise.
+    #[serde(flatten)]
+    pub compared: Compared,
+}
+
+impl ShadowStatus {
+    fn of(shadow: &Shadow) -> Self {
+        Self {
+            title: shadow.policy().current().title(),
+            compared: shadow.compared(),
+        }
+    }
 }
 
 impl QueueStatus {
@@ -62,6 +86,7 @@ impl QueueStatus {
             serving: queue.serving(),
             down: queue.down(),
             policy: queue.policy.status(),
+            shadow: queue.shadow.as_deref().map(ShadowStatus::of),
             rolled_back: None,
             not_rolled_back: None,
         }

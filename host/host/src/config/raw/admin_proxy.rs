@@ -28,9 +28,9 @@ table! {
         shown: "with `groups`, nothing",
     }
 
-    /// The header in which the proxy names the groups of who has signed in, with commas or bars in between.
+    /// The header in which the proxy names the groups of who has signed in, with commas in between, and bars in `x-authentik-groups`.
     groups_header: Option<String> {
-        row: "the header in which the proxy names the groups of who has signed in, with commas or bars in between, such as `x-forwarded-groups`",
+        row: "the header in which the proxy names the groups of who has signed in, with commas in between, and bars in `x-authentik-groups`, such as `x-forwarded-groups`",
         shown: "none",
     }
 
