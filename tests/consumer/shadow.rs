@@ -279,7 +279,10 @@ async fn no_shadow_changes_the_live_decisions() {
             .filter(|line| line.contains("the shadow"))
             .collect();
         assert!((1..=2).contains(&lines.len()), "{name}: {log}");
-        assert!(lines[0].contains(expected_log), "{name}: {log}");
+        // On a busy machine, the limit of time may come before the others.
+        let is_expected = [expected_log, "was stopped after"];
+        let is_expected = is_expected.iter().any(|it| lines[0].contains(it));
+        assert!(is_expected, "{name}: {log}");
         for record in &records {
             let shadow = &record["shadow"];
             let results = [&shadow["broken"], &shadow["skipped"]];
