@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::fleet::{Missing, THIS};
+use super::history::who;
 use super::layout::{page, scrolling};
 use super::text::{Table, count, link, shown, time};
 use super::view::View;
@@ -125,7 +126,7 @@ fn state(view: &View<'_>, known: &Known) -> Markup {
             p .hint { "In " @for queue in &known.dead_letter_queues { code { (shown(queue)) } " " } }
             @if known.dead_letter_queues.is_empty() { p { "It has no dead-letter queue." } }
             @if let Some(reading) = &known.reading {
-                p .notice role="status" { "A survey is under way, begun " (time(reading.since, view.now)) " by " (shown(&reading.by)) ": " strong { (count(reading.read)) } " letters read." }
+                p .notice role="status" { "A survey is under way, begun " (time(reading.since, view.now)) " by " (shown(who(&reading.by))) ": " strong { (count(reading.read)) } " letters read." }
             }
             @if let Some(failed) = &known.failed { p .notice.bad { "The last survey failed: " (shown(failed)) } }
             @match &known.found {
@@ -143,7 +144,7 @@ fn state(view: &View<'_>, known: &Known) -> Markup {
 fn summary(view: &View<'_>, host: &str, found: &SurveyReport) -> Markup {
     let verdict = |name: &str| found.verdicts.get(name).copied().unwrap_or_default();
     html! {
-        p { strong { (count(found.letters)) } " letters were seen " (time(found.at, view.now)) ", asked for by " (shown(&found.by)) "; " (shown(host)) " keeps what was found." }
+        p { strong { (count(found.letters)) } " letters were seen " (time(found.at, view.now)) ", asked for by " (shown(who(&found.by))) "; " (shown(host)) " keeps what was found." }
         @if is_old(found.at, view.now) { p .notice { "That is a while ago: letters may have come or gone. Survey again before you act." } }
         @for queue in &found.queues { (seen(queue, found.queues.len() > 1)) }
         @if found.elsewhere > 0 { p .notice { (count(found.elsewhere)) " of them come from elsewhere (another queue, a function or a topic): the page does not move these, " code { "backstop dlq redrive" } " does." } }

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::fleet::{Missing, STATUS, all_missing, id};
+use super::history::who;
 use super::layout::{page, scrolling};
 use super::text::{Table, count, link, shown, time};
 use super::view::View;
@@ -117,7 +118,7 @@ fn state(view: &View<'_>, known: &Known) -> Markup {
             @if report.here { ", carried out by " (shown(&known.host)) }
             @if let Some(text) = &report.text { ": " (shown(text)) }
         }
-        p { code { (shown(&report.queue)) } ", started " (time(report.started, view.now)) " by " (shown(&report.who)) @if let Some(why) = &report.why { ": " (shown(why)) } }
+        p { code { (shown(&report.queue)) } ", started " (time(report.started, view.now)) " by " (shown(who(&report.who))) @if let Some(why) = &report.why { ": " (shown(why)) } }
         @if let Some(letters) = counts.letters && report.here { progress max=(letters.max(1)) value=(counts.moved + counts.refused) aria-label="Letters that were moved" {} }
         dl .numbers {
             div { dt { "letters" } dd { (counts.letters.map_or_else(|| "unknown".to_owned(), count)) } }

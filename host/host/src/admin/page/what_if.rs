@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::chart::timeline;
+use super::history::who;
 use super::layout::{page, scrolling, still};
 use super::served::served;
 use super::text::{count, duration, link, shown, time};
@@ -81,7 +82,7 @@ pub(super) async fn view(view: &View<'_>, interface: &Interface) -> Markup {
     let body = html! {
         section .card {
             h2 { "What if " (shown(&question.asked)) " decided for " (shown(&question.queue)) "?" }
-            p .hint { "Asked " (time(question.at, view.now)) " by " (shown(&question.by)) ". This host answers from what it remembers and has recorded itself; nothing is changed." }
+            p .hint { "Asked " (time(question.at, view.now)) " by " (shown(who(&question.by))) ". This host answers from what it remembers and has recorded itself; nothing is changed." }
             @match &question.found {
                 None => div #under-way data-live { p .notice role="status" { "It is being found out …" } },
                 Some(Err(why)) => p .notice.bad { (shown(why)) },
