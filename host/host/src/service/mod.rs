@@ -4,6 +4,7 @@ mod depth;
 pub(crate) mod descriptors;
 mod gauges;
 mod history;
+mod operated;
 mod queue_gauges;
 mod reload;
 mod served;
@@ -19,7 +20,7 @@ use futures_util::future::join_all;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::{self, AdminError, AdminQueue, ControlSocket, Interface, Tools};
+use crate::admin::{self, AdminError, ControlSocket, Interface, Tools};
 use crate::assembly::{Assembly, AssemblyError, LoadError};
 use crate::config::{Config, HandlerConfig, QueueConfig, Reading};
 use crate::consumer::{self, Checked, Consumer, Ready, Summary, Warning};
@@ -27,7 +28,7 @@ use crate::exporter::{Exporter, ExporterError, Recording};
 use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
 #[cfg(feature = "idempotency")]
 use crate::idempotency;
-use crate::letters::{Desk, DeskQueue, RunsPlace};
+use crate::letters::{Desk, RunsPlace};
 use crate::policy::{LivePolicy, WatchError, Watcher};
 use crate::queue::{Connections, Description};
 use crate::record::Recorder;
@@ -36,6 +37,7 @@ use crate::traces;
 use backstop_decider::Decider;
 
 use gauges::{HostMetrics, PolicyGauges, PolicySlot};
+use operated::{admin_queue, control, desk};
 use queue_gauges::QueueGauges;
 pub use reload::{Reload, Reloaded};
 pub(crate) use served::Served;
@@ -404,43 +406,6 @@ async fn handler(
         return Ok(idempotency::around(handler, queue, config, connections).await);
     }
     Ok(handler)
-}
-
-/// A queue as the admin interface reaches it.
-fn admin_queue((name, consumer): &(String, Consumer)) -> AdminQueue {
-    let policy = Arc::clone(consumer.decider().policy());
-    AdminQueue::new(name, policy)
-        .counted(consumer.stats())
-        .controlled(consumer.controls(), consumer.breaker())
-        .shadowed_by(consumer.decider().shadow().cloned())
-        .remembering(consumer.waiting())
-}
-
-/// What the host does about the dead letters of its queues.
-fn desk(consumers: &[(String, Consumer)], connections: &Connections) -> Desk {
-    let queues = consumers.iter().map(|(name, consumer)| {
-        let (queue, description) = consumer.queue();
-        let dead = consumer.dead_letter_queues();
-        DeskQueue {
-            name: name.clone(),
-            arn: description.arn.clone(),
-            queue: Arc::clone(queue),
-            dead_letters: dead.map(|(queue, _)| Arc::clone(queue)).collect(),
-            policy: Arc::clone(consumer.decider().policy()),
-            bounds: consumer.decider().bounds(),
-        }
-    });
-    Desk::new(queues.collect(), Arc::new(connections.clone()))
-}
-
-/// Opens the control socket. A host without one works as well.
-fn control(assembly: &Assembly, interface: &Arc<Interface>) -> Option<ControlSocket> {
-    let store = assembly.store()?;
-    ControlSocket::listen(store, interface)
-        .map_err(|error| {
-            tracing::warn!(folder = %store.folder().display(), %error, "no control socket: the commands on this machine do not find this host");
-        })
-        .ok()
 }
 
 /// The live policies and the shadows of the queues.
