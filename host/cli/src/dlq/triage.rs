@@ -319,7 +319,7 @@ impl Answers {
     fn as_json(&self, queue: &Arc<dyn Queue>, seen: &Seen) -> Value {
         let groups = self.groups.iter().map(|(key, group)| {
             json!({
-                "verdict": key.verdict.name(),
+                "verdict": key.verdict.as_str(),
                 "class": key.class,
                 "code": key.code,
                 "reason": key.reason,

@@ -20,29 +20,19 @@ use crate::json_lines;
 /// The longest line that is read, in bytes.
 const LINE_BYTES: u64 = 64 << 20;
 
-/// How a run has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// Every letter of the set has left the dead-letter queue, was refused, or was gone.
-    Done,
-    /// Too many letters failed again.
-    Stopped,
-    /// A signal stopped it.
-    Interrupted,
-    /// An error stopped it.
-    Failed,
-}
-
-impl Outcome {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Stopped => "stopped",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-        }
+backstop_core::names! {
+    /// How a run has ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Outcome {
+        /// Every letter of the set has left the dead-letter queue, was refused, or was gone.
+        Done = "done",
+        /// Too many letters failed again.
+        Stopped = "stopped",
+        /// A signal stopped it.
+        Interrupted = "interrupted",
+        /// An error stopped it.
+        Failed = "failed",
     }
 }
 

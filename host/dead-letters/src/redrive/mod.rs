@@ -56,7 +56,7 @@ pub(crate) use fixed_set::is_complete;
 pub use journal::{Ended, Entry, Outcome, SentLetter};
 pub use ledger::{Counts, Ledger};
 pub use native::{MOST_PER_SECOND, run_native};
-pub use plan::{DEFAULT_WAIT, Plan, Ramp, Step};
+pub use plan::{DEFAULT_VISIBILITY, DEFAULT_WAIT, NothingWatched, Plan, Ramp, Step, Steps};
 pub use queue_lock::{QueueLock, Wanted};
 pub use rehearsal::{Rehearsal, rehearse};
 pub use run::run;

@@ -90,6 +90,42 @@ impl fmt::Display for Ramp {
     }
 }
 
+/// How a run grows, and when it stops because its letters fail again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Steps {
+    /// The steps.
+    pub ramp: Ramp,
+    /// The share of letters that fail again at which it stops.
+    pub stop_at: Option<Share>,
+    /// How long to wait after a step before looking for letters that came back.
+    pub watch: Duration,
+}
+
+/// A share at which a run stops, and nothing that looks for letters that came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("letters that came back are looked for after a step")]
+pub struct NothingWatched;
+
+impl Steps {
+    /// As somebody wants it, and as usual where nothing is said: with steps, a minute and 5 %.
+    pub fn of(
+        ramp: Option<Ramp>,
+        stop_at: Option<Share>,
+        watch: Option<Duration>,
+    ) -> Result<Self, NothingWatched> {
+        if stop_at.is_some() && ramp.is_none() && watch.is_none() {
+            return Err(NothingWatched);
+        }
+        let has_steps = ramp.is_some();
+        let usual = STOP_AT.parse().ok().filter(|_| has_steps);
+        Ok(Self {
+            ramp: ramp.unwrap_or_else(Ramp::all),
+            stop_at: stop_at.or(usual),
+            watch: watch.unwrap_or(if has_steps { WATCH } else { Duration::ZERO }),
+        })
+    }
+}
+
 /// Serializes a type as its text.
 macro_rules! as_text {
     ($($type:ty),*) => {$(
@@ -189,6 +225,15 @@ impl Plan {
     }
 }
 
+/// How long letters stay invisible if a run is killed, unless its plan says so, in seconds.
+pub const DEFAULT_VISIBILITY: u32 = 60;
+
+/// How long to look for letters that come back after a step.
+const WATCH: Duration = Duration::from_secs(60);
+
+/// The share of failing letters at which a run with steps stops.
+const STOP_AT: &str = "5%";
+
 /// How long a run waits for letters that others hold, unless its plan says so.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(120);
 
@@ -214,6 +259,19 @@ mod seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_with_steps_looks_for_letters_that_came_back() {
+        let usual = Steps::of(None, None, None).unwrap();
+        assert_eq!((usual.watch, usual.stop_at), (Duration::ZERO, None));
+        assert_eq!(usual.ramp, Ramp::all());
+        let grows = Steps::of("10,all".parse().ok(), None, None).unwrap();
+        assert_eq!((grows.watch, grows.stop_at), (WATCH, STOP_AT.parse().ok()));
+        let share: Option<Share> = "20%".parse().ok();
+        let watched = Steps::of(None, share, Some(WATCH)).unwrap();
+        assert_eq!(watched.stop_at, share);
+        assert_eq!(Steps::of(None, share, None), Err(NothingWatched));
+    }
 
     #[test]
     fn a_run_is_named_after_its_start() {

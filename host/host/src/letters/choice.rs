@@ -1,13 +1,13 @@
 //! What is to be moved: letters that were chosen from a survey, and how.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::fmt::Display;
+use std::str::FromStr;
 
 use backstop_core::failure::Milliseconds;
 use backstop_core::rate::Rate;
-use backstop_core::share::Share;
 use backstop_core::text::one_line;
-use backstop_dead_letters::redrive::Ramp;
+use backstop_dead_letters::redrive::Steps;
 use serde::{Deserialize, Serialize};
 
 use super::DeskError;
@@ -66,92 +66,69 @@ pub struct RedriveRequest {
     pub dry_run: bool,
 }
 
-/// How letters are moved.
-#[derive(Debug)]
-pub(super) struct Steps {
-    pub(super) ramp: Ramp,
-    pub(super) rate: Option<Rate>,
-    pub(super) stop_at: Option<Share>,
-    pub(super) watch: Duration,
+/// The letters that were chosen.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// The number of their dead-letter queue.
+    pub(super) queue: usize,
+    /// Their ids there.
+    pub(super) ids: Vec<String>,
+    /// How many others of the chosen groups come from elsewhere.
+    pub(super) elsewhere: u64,
 }
 
-/// The ids of the chosen letters, and how many of the chosen ones come from elsewhere. Nothing chooses nothing.
-#[expect(clippy::type_complexity, reason = "the letters of each queue")]
-pub(super) fn choose(
-    survey: &Survey,
-    request: &RedriveRequest,
-) -> Result<(Vec<(usize, Vec<String>)>, u64), DeskError> {
+/// The chosen letters. Nothing chooses nothing.
+pub(super) fn choose(survey: &Survey, request: &RedriveRequest) -> Result<Chosen, DeskError> {
+    let refused = |why: String| Err(DeskError::Refused(why));
     if request.groups.is_empty() {
-        return Err(DeskError::Refused(
-            "no group is chosen: expected the ids of some in `groups`".to_owned(),
-        ));
+        return refused("no group is chosen: expected the ids of some in `groups`".to_owned());
     }
     let by = request.grouped_by;
     let chosen: BTreeSet<_> = request.groups.iter().cloned().collect();
     let names = survey.names(by);
     if let Some(unknown) = chosen.iter().find(|it| !names.contains(it.as_str())) {
-        return Err(DeskError::Refused(format!(
-            "the survey has no group `{}` by {}",
-            one_line(unknown),
-            by.name()
-        )));
+        let unknown = one_line(unknown);
+        return refused(format!("the survey has no group `{unknown}` by {by}"));
     }
     let is_meant = |row: &Row| match request.only {
         Only::All => true,
         Only::Retry => row.verdict == Verdict::Retry,
     };
-    let (ids, elsewhere) = survey.chosen(by, &chosen, is_meant);
-    if ids.is_empty() {
-        let why = if elsewhere > 0 {
-            format!(
-                "all {elsewhere} of these letters come from elsewhere: `backstop dlq redrive` moves them, with --to where it is needed"
-            )
-        } else {
-            "the policy would retry none of these letters".to_owned()
-        };
-        return Err(DeskError::Refused(why));
+    let (mut of_queues, elsewhere) = survey.chosen(by, &chosen, is_meant);
+    match (of_queues.len(), of_queues.pop_first()) {
+        (1, Some((queue, ids))) => Ok(Chosen {
+            queue,
+            ids,
+            elsewhere,
+        }),
+        (0, _) | (_, None) if elsewhere > 0 => refused(format!(
+            "all {elsewhere} of these letters come from elsewhere: `backstop dlq redrive` moves them, with --to where it is needed"
+        )),
+        (0, _) | (_, None) => refused("the policy would retry none of these letters".to_owned()),
+        // A run looks for letters that came back in all of them, and so would take those of the others.
+        (queues, _) => refused(format!(
+            "these letters are in {queues} dead-letter queues, and a run moves those of one: group by dead-letter queue, and choose one"
+        )),
     }
-    // Each run looks for letters that came back in all of these queues, and so takes those of the others.
-    if ids.len() > 1 {
-        return Err(DeskError::Refused(format!(
-            "these letters are in {} dead-letter queues, and a run moves those of one: group by dead-letter queue, and choose one",
-            ids.len()
-        )));
-    }
-    Ok((ids, elsewhere))
 }
 
-pub(super) fn steps(request: &RedriveRequest) -> Result<Steps, DeskError> {
-    let given = |text: &Option<String>| {
-        let text = text.as_deref().map(str::trim);
-        text.filter(|text| !text.is_empty()).map(str::to_owned)
-    };
-    let wrong = |error: String| DeskError::Refused(error);
-    let ramp = given(&request.ramp).map(|text| text.parse::<Ramp>());
-    let ramp = ramp.transpose().map_err(wrong)?;
-    let rate = given(&request.rate).map(|text| text.parse::<Rate>());
-    let rate = rate.transpose().map_err(|error| wrong(error.to_string()))?;
-    let stop_at = given(&request.stop_at).map(|text| text.parse::<Share>());
-    let stop_at = stop_at
-        .transpose()
-        .map_err(|error| wrong(error.to_string()))?;
-    let has_ramp = ramp.is_some();
-    let watch = request.watch_for.map(Milliseconds::as_duration);
-    if stop_at.is_some() && !has_ramp && watch.is_none() {
-        return Err(wrong(
-            "`stop-at` needs `ramp` or `watch-for`: letters that came back are looked for after a step".to_owned(),
-        ));
+/// How the letters are to be moved, and at which rate.
+pub(super) fn steps(request: &RedriveRequest) -> Result<(Steps, Option<Rate>), DeskError> {
+    fn read<T: FromStr<Err: Display>>(text: Option<&String>) -> Result<Option<T>, DeskError> {
+        let text = text.map(|text| text.trim()).filter(|text| !text.is_empty());
+        let read = text.map(str::parse::<T>).transpose();
+        read.map_err(|error| DeskError::Refused(error.to_string()))
     }
-    Ok(Steps {
-        ramp: ramp.unwrap_or_else(Ramp::all),
-        rate,
-        stop_at: stop_at.or_else(|| "5%".parse().ok().filter(|_| has_ramp)),
-        watch: watch.unwrap_or(if has_ramp {
-            Duration::from_secs(60)
-        } else {
-            Duration::ZERO
-        }),
-    })
+    let watch = request.watch_for.map(Milliseconds::as_duration);
+    let (ramp, stop_at) = (
+        read(request.ramp.as_ref())?,
+        read(request.stop_at.as_ref())?,
+    );
+    let steps = Steps::of(ramp, stop_at, watch);
+    let steps = steps.map_err(|error| {
+        DeskError::Refused(format!("`stop-at` needs `ramp` or `watch-for`: {error}"))
+    })?;
+    Ok((steps, read(request.rate.as_ref())?))
 }
 
 #[cfg(test)]
@@ -223,16 +200,21 @@ mod tests {
     }
 
     fn chosen(more: &serde_json::Value) -> Result<String, String> {
-        let (ids, elsewhere) = choose(&survey(), &request(more)).map_err(|it| it.to_string())?;
-        Ok(format!("{ids:?} {elsewhere}"))
+        let chosen = choose(&survey(), &request(more)).map_err(|it| it.to_string())?;
+        let Chosen {
+            queue,
+            ids,
+            elsewhere,
+        } = chosen;
+        Ok(format!("{queue} {ids:?} {elsewhere}"))
     }
 
     #[test]
     fn the_letters_of_the_chosen_groups_are_chosen_and_nothing_chooses_nothing() {
         let wrong = json!({ "groups": [group(Some("wrong")), group(Some("unknown"))] });
-        assert_eq!(chosen(&wrong).unwrap(), r#"[(0, ["a3", "a5"])] 0"#);
+        assert_eq!(chosen(&wrong).unwrap(), r#"0 ["a3", "a5"] 0"#);
         let slow = json!({ "groups": [group(Some("slow"))] });
-        assert_eq!(chosen(&slow).unwrap(), r#"[(1, ["b2"])] 0"#);
+        assert_eq!(chosen(&slow).unwrap(), r#"1 ["b2"] 0"#);
         let both = json!({ "groups": [group(Some("busy"))] });
         assert!(
             chosen(&both)
@@ -241,7 +223,7 @@ mod tests {
         );
         let retried =
             json!({ "groups": [group(Some("busy")), group(Some("wrong"))], "only": "retry" });
-        assert_eq!(chosen(&retried).unwrap(), r#"[(0, ["a1"])] 1"#);
+        assert_eq!(chosen(&retried).unwrap(), r#"0 ["a1"] 1"#);
         for (body, why) in [
             (json!({}), "no group is chosen"),
             (
@@ -268,13 +250,11 @@ mod tests {
     #[test]
     fn the_steps_are_those_of_the_command() {
         let of = |more| steps(&request(&more)).map_err(|it| it.to_string());
-        let usual = of(json!({})).unwrap();
-        assert_eq!((usual.watch, usual.stop_at), (Duration::ZERO, None));
-        assert_eq!(usual.ramp, Ramp::all());
-        let ramp = of(json!({ "ramp": "10,all", "rate": " 5/s ", "stop-at": "" })).unwrap();
-        assert_eq!(ramp.watch, Duration::from_secs(60));
-        assert_eq!(ramp.stop_at, "5%".parse().ok());
-        assert_eq!(ramp.rate.map(|it| it.to_string()), Some("5/s".to_owned()));
+        let (usual, rate) = of(json!({ "rate": " 5/s ", "stop-at": "" })).unwrap();
+        assert_eq!(Ok(usual), Steps::of(None, None, None));
+        assert_eq!(rate.map(|it| it.to_string()), Some("5/s".to_owned()));
+        let (grows, _) = of(json!({ "ramp": "10,all", "watch-for": 1_000 })).unwrap();
+        assert_eq!(grows.watch.as_secs(), 1);
         for wrong in [
             json!({ "ramp": "all,10" }),
             json!({ "rate": "fast" }),

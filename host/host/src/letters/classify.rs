@@ -32,42 +32,22 @@ pub struct Classified {
     pub decision: Option<Decision>,
 }
 
-/// What would become of a letter. In the order of their names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The policy breaks on it.
-    Broken,
-    /// It would die again.
-    DeadLetter,
-    /// It would be discarded.
-    Discard,
-    /// Nobody has recorded its error.
-    #[serde(rename = "not classified")]
-    NotClassified,
-    /// The policy would retry it.
-    Retry,
-}
-
-impl Verdict {
-    /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 5] = [
-        Self::Retry,
-        Self::DeadLetter,
-        Self::Discard,
-        Self::Broken,
-        Self::NotClassified,
-    ];
-
-    /// Its name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Retry => "retry",
-            Self::DeadLetter => "dead-letter",
-            Self::Discard => "discard",
-            Self::Broken => "broken",
-            Self::NotClassified => "not classified",
-        }
+backstop_core::names! {
+    /// What would become of a letter. In the order of their names.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Verdict {
+        /// The policy breaks on it.
+        Broken = "broken",
+        /// It would die again.
+        DeadLetter = "dead-letter",
+        /// It would be discarded.
+        Discard = "discard",
+        /// Nobody has recorded its error.
+        #[serde(rename = "not classified")]
+        NotClassified = "not classified",
+        /// The policy would retry it.
+        Retry = "retry",
     }
 }
 

@@ -17,51 +17,48 @@ const MOST: usize = 300;
 /// How many ids of a group are shown.
 const SAMPLES: usize = 3;
 
-/// What the letters of a survey are grouped by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Grouping {
-    /// The reason of the death and the code of the error.
-    #[default]
-    Cause,
-    /// The version that decided.
-    Policy,
-    /// What similar errors have in common.
-    Fingerprint,
-    /// Who put the letter into its queue.
-    Origin,
-    /// The queue, function or topic where it was before.
-    Source,
-    /// What its body has at the pointer of the survey.
-    Value,
-    /// What the policy would do with it.
-    Answer,
-    /// The dead-letter queue in which it is.
-    Queue,
+backstop_core::names! {
+    /// What the letters of a survey are grouped by.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Grouping {
+        /// The reason of the death and the code of the error.
+        #[default]
+        Cause = "cause",
+        /// The version that decided.
+        Policy = "policy",
+        /// What similar errors have in common.
+        Fingerprint = "fingerprint",
+        /// Who put the letter into its queue.
+        Origin = "origin",
+        /// The queue, function or topic where it was before.
+        Source = "source",
+        /// What its body has at the pointer of the survey.
+        Value = "value",
+        /// What the policy would do with it.
+        Answer = "answer",
+        /// The dead-letter queue in which it is.
+        Queue = "queue",
+    }
 }
 
 impl Grouping {
-    /// All of them, with what the page calls them.
-    pub const ALL: [(Self, &'static str, &'static str); 8] = [
-        (Self::Cause, "cause", "cause"),
-        (Self::Policy, "policy", "version that decided"),
-        (Self::Fingerprint, "fingerprint", "text of the error"),
-        (Self::Origin, "origin", "who put it there"),
-        (Self::Source, "source", "where it was before"),
-        (Self::Value, "value", "value in the body"),
-        (Self::Answer, "answer", "what the policy would do"),
-        (Self::Queue, "queue", "dead-letter queue"),
-    ];
-
-    /// Its name in JSON and in addresses.
-    pub fn name(self) -> &'static str {
-        let mut all = Self::ALL.iter();
-        all.find(|(it, ..)| *it == self)
-            .map_or("cause", |(_, name, _)| name)
+    /// What the page calls it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Cause => "cause",
+            Self::Policy => "version that decided",
+            Self::Fingerprint => "text of the error",
+            Self::Origin => "who put it there",
+            Self::Source => "where it was before",
+            Self::Value => "value in the body",
+            Self::Answer => "what the policy would do",
+            Self::Queue => "dead-letter queue",
+        }
     }
 
     fn key(self, row: &Row) -> Key {
-        let verdict = || Some(Arc::from(row.verdict.name()));
+        let verdict = || Some(Arc::from(row.verdict.as_str()));
         match self {
             Self::Cause => vec![row.reason.clone(), row.code.clone()],
             Self::Policy => vec![row.policy.clone()],
@@ -94,14 +91,10 @@ impl FromStr for Grouping {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut all = Self::ALL.iter();
-        let found = all.find(|(_, name, _)| *name == text);
-        found.map(|(it, ..)| *it).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|(_, name, _)| *name).collect();
-            format!(
-                "`{text}` is nothing to group by: expected {}",
-                names.join(", ")
-            )
+        let found = Self::ALL.into_iter().find(|it| it.as_str() == text);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join(", ");
+            format!("`{text}` is nothing to group by: expected {names}")
         })
     }
 }

@@ -35,7 +35,7 @@ pub use reading::SurveyRequest;
 pub use report::{RunDetail, RunReport};
 pub use runs::{Found, outcome};
 pub use sample::LetterSample;
-pub use start::{Started, StartedRun};
+pub use start::Started;
 pub use state::Surveying;
 pub use survey::{QueueSeen, Survey, SurveyReport};
 

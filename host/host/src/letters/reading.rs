@@ -238,7 +238,7 @@ impl Reading {
         let (letter, would) = (&classified.letter, classified.would());
         let row = Row::of(letter, would, place, pointer, &mut self.texts);
         let cause = [&row.reason, &row.code, &row.fingerprint].map(Clone::clone);
-        let would = format!("{} {}", row.verdict.name(), row.answer);
+        let would = format!("{} {}", row.verdict.as_str(), row.answer);
         self.samples.add(letter, url, cause, would.trim());
         self.rows.push(row);
     }

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::DeskError;
 use super::desk::{Desk, DeskQueue, RunsPlace};
 use super::report::{RunDetail, RunReport, doing, unreadable};
+use super::start::broken;
 use super::state::{Listed, Stamp};
 use super::survey::home;
 use crate::queue::{Connections, Queue};
@@ -48,7 +49,7 @@ pub async fn outcome(
     connections: &Connections,
 ) -> &'static str {
     if let Some(ended) = ledger.ended() {
-        return ended.outcome.name();
+        return ended.outcome.as_str();
     }
     if folder.is_active() {
         return "running";
@@ -128,7 +129,7 @@ impl Desk {
         let folder = self.place()?.runs(Some(run)).await?.find(run)?;
         let report = self.report(run, folder.clone()).await;
         let ledger = spawn_blocking(move || folder.ledger()).await;
-        let ledger = ledger.map_err(|error| DeskError::Refused(error.to_string()))??;
+        let ledger = ledger.map_err(broken)??;
         let came_back = ledger.came_back().take(MOST_IDS);
         let mut uncertain = ledger.uncertain();
         uncertain.truncate(MOST_IDS);
@@ -255,7 +256,7 @@ impl Desk {
         let folder = self.place()?.runs(Some(run)).await?.find(run)?;
         let reading = folder.clone();
         let plan = spawn_blocking(move || reading.plan()).await;
-        let plan = plan.map_err(|error| DeskError::Refused(error.to_string()))??;
+        let plan = plan.map_err(broken)??;
         if let Some(why) = self.obstacle(&plan) {
             return Err(DeskError::Refused(format!(
                 "the run {run} {why}: resume it with the command"

@@ -7,7 +7,8 @@ use backstop_core::lock::lock;
 use backstop_core::rate::Rate;
 use backstop_core::text::{chain, cut, one_line};
 use backstop_dead_letters::redrive::{
-    self, Activity, DEFAULT_WAIT, Plan, RedriveError, RunFolder, Runs, Setup, Wanted,
+    self, Activity, DEFAULT_VISIBILITY, DEFAULT_WAIT, Plan, RedriveError, RunFolder, Runs, Setup,
+    Steps, Wanted,
 };
 use backstop_dead_letters::{Attempts, Filters};
 use serde::{Deserialize, Serialize};
@@ -15,14 +16,11 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use super::DeskError;
-use super::choice::{RedriveRequest, Steps, choose, steps};
+use super::choice::{Chosen, RedriveRequest, choose, steps};
 use super::desk::{Desk, DeskQueue, Reserved};
 use super::state::Running;
 use super::survey::{Survey, home};
 use crate::queue::Queue;
-
-/// How long letters stay invisible if the host is killed, in seconds.
-const VISIBILITY: u32 = 60;
 
 /// The most letters that are read to fix the set of a run: as many as a survey has.
 const MOST: usize = 10_000;
@@ -48,28 +46,15 @@ pub struct Started {
     pub active: String,
     /// Whether a run has moved letters of the queue since the survey.
     pub moved_since: bool,
-    /// The runs, one for each dead-letter queue.
-    pub runs: Vec<StartedRun>,
-}
-
-/// A run that was started, or would be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct StartedRun {
     /// The dead-letter queue.
-    pub queue: String,
-    /// How many letters were chosen of it.
-    pub letters: u64,
+    pub dead_letter_queue: String,
     /// The run, if it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// Why it was not, if so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<String>,
 }
 
 impl Desk {
-    /// Starts a run for each dead-letter queue with chosen letters.
+    /// Starts a run that moves the chosen letters. A dry run finds out whether it could start.
     pub(crate) async fn redrive(
         self: &Arc<Self>,
         request: RedriveRequest,
@@ -80,40 +65,24 @@ impl Desk {
         let survey = self.survey_of(queue, &request.survey)?;
         let choosing = (Arc::clone(&survey), request.clone());
         let chosen = spawn_blocking(move || choose(&choosing.0, &choosing.1)).await;
-        let chosen = chosen.map_err(|error| DeskError::Refused(error.to_string()))?;
-        let (chosen, elsewhere) = chosen?;
-        let count = |letters: usize| u64::try_from(letters).unwrap_or(u64::MAX);
-        let letters = chosen.iter().map(|(_, ids)| count(ids.len())).sum();
-        let mut runs = Vec::new();
-        for (number, ids) in chosen {
-            let Some(dead) = queue.dead_letters.get(number) else {
-                continue;
-            };
-            let letters = count(ids.len());
-            let reserved = self.reserve(vec![dead.url().to_owned()], &format!("a run by {by}"));
-            let started = match reserved {
-                Err(error) => Err(error),
-                Ok(reserved) if request.dry_run => {
-                    // A look keeps nobody from a run.
-                    drop(reserved);
-                    self.may_start(dead, &request).await.map(|_| None)
-                }
-                Ok(reserved) => {
-                    let begun = self.begin(queue, (dead, reserved), ids, &steps, &request, by);
-                    begun.await.map(Some)
-                }
-            };
-            let (run, refused) = match started {
-                Ok(run) => (run, None),
-                Err(error) => (None, Some(chain(&error))),
-            };
-            runs.push(StartedRun {
-                queue: dead.url().to_owned(),
-                letters,
-                run,
-                refused,
-            });
-        }
+        let Chosen {
+            queue: number,
+            ids,
+            elsewhere,
+        } = chosen.map_err(broken)??;
+        let letters = u64::try_from(ids.len()).unwrap_or(u64::MAX);
+        let dead = queue.dead_letters.get(number);
+        let dead = dead.ok_or_else(|| DeskError::Refused("there is no such queue".to_owned()))?;
+        let reserved = self.reserve(vec![dead.url().to_owned()], &format!("a run by {by}"))?;
+        let run = if request.dry_run {
+            // A look keeps nobody from a run.
+            drop(reserved);
+            self.may_start(dead, &request).await?;
+            None
+        } else {
+            let begun = self.begin(queue, (dead, reserved), ids, &steps, &request, by);
+            Some(begun.await?)
+        };
         Ok(Started {
             survey: survey.id.clone(),
             letters,
@@ -122,7 +91,8 @@ impl Desk {
             asked: survey.policy.clone(),
             active: queue.policy.current().title(),
             moved_since: self.has_moved_since(queue, survey.at),
-            runs,
+            dead_letter_queue: dead.url().to_owned(),
+            run,
         })
     }
 
@@ -157,10 +127,7 @@ impl Desk {
         }
         let url = dead.url().to_owned();
         let settled = spawn_blocking(move || runs.check_settled(&url).map(|()| runs));
-        let settled = settled
-            .await
-            .map_err(|error| DeskError::Refused(error.to_string()))?;
-        Ok(settled?)
+        Ok(settled.await.map_err(broken)??)
     }
 
     async fn begin(
@@ -168,7 +135,7 @@ impl Desk {
         queue: &DeskQueue,
         (dead, reserved): (&Arc<dyn Queue>, Reserved),
         ids: Vec<String>,
-        steps: &Steps,
+        (steps, rate): &(Steps, Option<Rate>),
         request: &RedriveRequest,
         by: &str,
     ) -> Result<String, DeskError> {
@@ -196,7 +163,7 @@ impl Desk {
             watched: others.map(|other| other.url().to_owned()).collect(),
             attempts: Attempts::Reset,
             envelope_key_file: None,
-            rate: steps.rate.map(|rate| rate.to_string()),
+            rate: rate.map(|rate| rate.to_string()),
             ramp: steps.ramp.clone(),
             stop_at: steps.stop_at,
             watch: steps.watch,
@@ -204,7 +171,7 @@ impl Desk {
             keep_copies: request.keep_copies,
             edit: false,
             native: false,
-            visibility: VISIBILITY,
+            visibility: DEFAULT_VISIBILITY,
             most: MOST,
         };
         let folder = runs.create(&plan).await?;
@@ -267,7 +234,7 @@ impl Desk {
                         moved = summary.counts.moved,
                         refused = summary.counts.refused,
                         "failed-again" = summary.counts.failed_again,
-                        outcome = summary.ended.outcome.name(),
+                        outcome = summary.ended.outcome.as_str(),
                         "a run of dead letters has ended"
                     );
                     None
@@ -282,6 +249,11 @@ impl Desk {
         });
         Ok(plan.run)
     }
+}
+
+/// Work on another thread has broken off.
+pub(super) fn broken(error: tokio::task::JoinError) -> DeskError {
+    DeskError::Refused(error.to_string())
 }
 
 /// Notes the end of a run, also of one that breaks off.

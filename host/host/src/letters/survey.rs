@@ -133,7 +133,7 @@ impl Survey {
                 .iter()
                 .filter(|row| row.verdict == verdict)
                 .count();
-            (count > 0).then(|| (verdict.name().to_owned(), number(count)))
+            (count > 0).then(|| (verdict.as_str().to_owned(), number(count)))
         });
         let unknown = self.unknown.iter();
         SurveyReport {
@@ -162,7 +162,7 @@ impl Survey {
         by: Grouping,
         chosen: &BTreeSet<String>,
         is_meant: impl Fn(&Row) -> bool,
-    ) -> (Vec<(usize, Vec<String>)>, u64) {
+    ) -> (BTreeMap<usize, Vec<String>>, u64) {
         let mut elsewhere = 0;
         let mut ids = BTreeMap::<usize, Vec<String>>::new();
         let groups = by.groups_of(&self.rows);
@@ -176,7 +176,7 @@ impl Survey {
                 ids.entry(row.queue).or_default().push(row.id.to_string());
             }
         }
-        (ids.into_iter().collect(), elsewhere)
+        (ids, elsewhere)
     }
 
     /// The names of the groups that were found.

@@ -226,34 +226,18 @@ async fn one(
             "{host} has refused, or not answered: {why}. Look before you repeat it"
         ))
     })?;
-    let refused = answer.pointer("/runs").and_then(Value::as_array);
-    let is_part = refused
-        .into_iter()
-        .flatten()
-        .any(|run| run.get("refused").is_some());
     let text = done(&answer);
     Ok(Outcome {
         summary: text.clone(),
-        is_part,
+        is_part: false,
         hosts: vec![AtHost { host, text }],
     })
 }
 
-/// What became of a request for runs, in words.
+/// What became of a request for a run, in words.
 fn redriven(answer: &Value) -> String {
-    let runs = answer.get("runs").and_then(Value::as_array);
-    let texts = runs.into_iter().flatten().map(|run| {
-        let text = |name: &str| run.get(name).and_then(Value::as_str);
-        match (text("run"), text("refused")) {
-            (Some(run), _) => format!("The run {run} has begun."),
-            (None, why) => format!(
-                "NOT begun for {}: {}.",
-                text("queue").unwrap_or_default(),
-                why.unwrap_or("unknown")
-            ),
-        }
-    });
-    texts.collect::<Vec<_>>().join(" ")
+    let run = answer.get("run").and_then(Value::as_str);
+    format!("The run {} has begun.", run.unwrap_or_default())
 }
 
 /// The hosts that serve one of these queues, with those that each serves. They have to be those that were seen. A host that does not answer may be one, so nothing is done without it.
@@ -338,9 +322,6 @@ fn not_done(answer: &Value) -> Option<String> {
 
 fn woken(done: Vec<DoneAt>, seen: usize) -> Outcome {
     let mut total = 0;
-    let read = |answer: Value| {
-        serde_json::from_value::<HostAnswer<Woken>>(answer).map_err(|error| error.to_string())
-    };
     let mut text = |answer: Value| {
         let Woken {
             woken,
@@ -349,7 +330,7 @@ fn woken(done: Vec<DoneAt>, seen: usize) -> Outcome {
             resent,
             not_reached,
             ..
-        } = read(answer)?.result;
+        } = HostAnswer::read(answer)?;
         total += woken + resent;
         let text = format!(
             "{} come sooner, {} as soon anyway, {} when their hop ends",

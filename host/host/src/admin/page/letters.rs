@@ -35,7 +35,7 @@ pub(super) struct Known {
 
 /// What the hosts know of dead letters, by queue, and the hosts that did not answer.
 pub(super) async fn known(view: &View<'_>) -> (Vec<Known>, Vec<Missing>) {
-    let mut query = vec![("grouped-by", grouping(view).name())];
+    let mut query = vec![("grouped-by", grouping(view).as_str())];
     query.extend(view.value("queue").map(|queue| ("queue", queue)));
     let path = ["v1", "dead-letters"];
     let answers = view.fleet.get::<HostLetters>(&view.by, &path, &query).await;
@@ -213,12 +213,12 @@ fn groups(view: &View<'_>, known: &Known, (_, id): (&str, &str), found: &SurveyR
     let by = found.grouped_by;
     html! {
         p .ranges { "Grouped by "
-            @for (grouping, name, title) in Grouping::ALL {
+            @for grouping in Grouping::ALL {
                 @if grouping != Grouping::Value || (found.pointer.is_some() && view.may_see_bodies().is_none()) {
-                    a href=(link("/dead-letters", &[("queue", queue), ("grouped-by", name)])) aria-current=[(grouping == by).then_some("true")] {
+                    a href=(link("/dead-letters", &[("queue", queue), ("grouped-by", grouping.as_str())])) aria-current=[(grouping == by).then_some("true")] {
                         @match (&found.pointer, grouping) {
                             (Some(pointer), Grouping::Value) => (shown(pointer)),
-                            _ => (title),
+                            _ => (grouping.title()),
                         }
                     } " "
                 }
@@ -228,7 +228,7 @@ fn groups(view: &View<'_>, known: &Known, (_, id): (&str, &str), found: &SurveyR
             input type="hidden" name="queue" value=(queue);
             input type="hidden" name="host" value=(id);
             input type="hidden" name="survey" value=(found.survey);
-            input type="hidden" name="grouped-by" value=(by.name());
+            input type="hidden" name="grouped-by" value=(by.as_str());
             (scrolling("Dead letters in groups", html! { table {
                 thead { tr { th { "Choose" } th { (title(by, found)) } th .number { "Letters" } th { "Died" } th .number { "Would be retried" } th .number { "Would die again" } th { "Some of them" } } }
                 tbody {
@@ -239,8 +239,8 @@ fn groups(view: &View<'_>, known: &Known, (_, id): (&str, &str), found: &SurveyR
             @if found.groups.is_empty() { p { "No letter is there." } } @else { (how()) }
         }
         p { "Keep this table: "
-            a href=(link("/dead-letters", &[("queue", queue), ("grouped-by", by.name()), ("format", "csv")])) { "CSV" } ", "
-            a href=(link("/dead-letters", &[("queue", queue), ("grouped-by", by.name()), ("format", "json")])) { "JSON" } "."
+            a href=(link("/dead-letters", &[("queue", queue), ("grouped-by", by.as_str()), ("format", "csv")])) { "CSV" } ", "
+            a href=(link("/dead-letters", &[("queue", queue), ("grouped-by", by.as_str()), ("format", "json")])) { "JSON" } "."
         }
     }
 }
@@ -271,10 +271,7 @@ fn title(by: Grouping, found: &SurveyReport) -> String {
     match (by, &found.pointer) {
         (Grouping::Value, Some(pointer)) => shown(pointer),
         _ => {
-            let mut all = Grouping::ALL.iter();
-            let title = all
-                .find(|(it, ..)| *it == by)
-                .map_or("", |(.., title)| title);
+            let title = by.title();
             let mut letters = title.chars();
             let first = letters.next().map(|it| it.to_ascii_uppercase());
             first.into_iter().chain(letters).collect()

@@ -12,6 +12,7 @@ use super::layout::{scrolling, still};
 use super::served::served;
 use super::text::{count, link, parse_duration, shown};
 use super::view::View;
+use super::wake::counted;
 use crate::admin::answer::Refused;
 use crate::admin::caller::Caller;
 use crate::admin::routes::{HostAnswer, HostStatus, in_requests};
@@ -57,20 +58,13 @@ pub(super) async fn preview(view: &View<'_>) -> Markup {
     let done = view.fleet.post(&view.by, &["v1", "reconsider"], |id| {
         is_serving(id).then(|| body.clone())
     });
-    let (mut counted, mut lost) = (Vec::new(), missing);
-    for DoneAt { host, id, answer } in done.await {
-        match answer.and_then(read) {
-            Ok(result) => counted.push((host, id, result)),
-            Err(why) => lost.push(Missing { host, why }),
-        }
-    }
+    let (counted, lost) = counted(done.await, missing, read);
     let shown = shown_preview(view, queue, spread, &counted, &lost);
     still(view, "/waiting", &lost, shown)
 }
 
 fn read(answer: Value) -> Result<Reconsidered, String> {
-    let read = serde_json::from_value::<HostAnswer<Reconsidered>>(answer);
-    let result = read.map_err(|error| error.to_string())?.result;
+    let result = HostAnswer::<Reconsidered>::read(answer)?;
     // A host that is too old says neither, and would decide about all that waits by then.
     if result.digests.is_empty() || result.as_of == Timestamp::default() {
         return Err("it does not say about which messages and by which version: it is too old, or its policy has no component".to_owned());
@@ -251,11 +245,8 @@ async fn pass_on(
             .collect();
         for DoneAt { id, answer, .. } in fleet.post(by, &["v1", "earlier"], body).await {
             silent.remove(&id);
-            let read = answer.and_then(|it| {
-                serde_json::from_value::<HostAnswer<Taken>>(it).map_err(|error| error.to_string())
-            });
-            match read {
-                Ok(answer) => *taken.entry(id).or_default() += answer.result.resent,
+            match answer.and_then(HostAnswer::<Taken>::read) {
+                Ok(result) => *taken.entry(id).or_default() += result.resent,
                 Err(why) => drop(untold.insert(id, why)),
             }
         }

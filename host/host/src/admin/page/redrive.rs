@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::fleet::DoneAt;
-use super::layout::{scrolling, still};
+use super::layout::still;
 use super::text::{count, link, parse_duration, shown};
 use super::view::View;
 use crate::admin::routes::HostAnswer;
@@ -48,15 +48,12 @@ pub(super) async fn preview(view: &View<'_>) -> Markup {
                 .to_owned(),
         ),
     };
-    let read = answer.and_then(|it| {
-        serde_json::from_value::<HostAnswer<Started>>(it).map_err(|error| error.to_string())
-    });
-    match read {
-        Ok(answer) => still(
+    match answer.and_then(HostAnswer::<Started>::read) {
+        Ok(started) => still(
             view,
             "/dead-letters",
             &[],
-            shown_preview(view, host, &body, &answer.result),
+            shown_preview(view, host, &body, &started),
         ),
         Err(why) => wrong(&shown(&why)),
     }
@@ -110,11 +107,7 @@ fn back(view: &View<'_>) -> String {
 
 fn shown_preview(view: &View<'_>, host: &str, body: &Value, started: &Started) -> Markup {
     let text = |name: &str| body.get(name).and_then(Value::as_str).map(shown);
-    let refused = started.runs.iter().find_map(|run| run.refused.as_deref());
-    let reason = match refused {
-        Some(_) => Some("Not every run could start: see why."),
-        None => view.may_not_act(),
-    };
+    let reason = view.may_not_act();
     let act = json!({ "action": "redrive", "host": host, "request": body });
     html! {
         section .card {
@@ -123,17 +116,8 @@ fn shown_preview(view: &View<'_>, host: &str, body: &Value, started: &Started) -
             @if started.elsewhere > 0 { p .notice { (count(started.elsewhere)) " of the chosen ones come from elsewhere, and stay: " code { "backstop dlq redrive" } " moves them." } }
             @if started.moved_since { p .notice { "A run has moved letters since the survey: some of these may be gone. The run waits two minutes for letters that it can't find." } }
             @if started.asked != started.active { p .notice { strong { "Another version is active: " } (shown(&started.active)) ", and " (shown(&started.asked)) " was asked. The active one decides about what is moved back." } }
-            (scrolling("The runs", html! { table {
-                thead { tr { th { "Dead-letter queue" } th .number { "Letters" } th { "Can it start?" } } }
-                tbody { @for run in &started.runs {
-                    tr {
-                        td { code { (shown(&run.queue)) } }
-                        td .number { (count(run.letters)) }
-                        td .error { (shown(run.refused.as_deref().unwrap_or("yes"))) }
-                    }
-                } }
-            } }))
             dl .facts {
+                dt { "From" } dd { code { (shown(&started.dead_letter_queue)) } }
                 dt { "Steps" } dd { (text("ramp").unwrap_or_else(|| "all at once".to_owned())) }
                 @if let Some(stop_at) = text("stop-at") { dt { "Stops if more fail again than" } dd { (stop_at) } }
                 @else if text("ramp").is_some() { dt { "Stops if more fail again than" } dd { "5%" } }

@@ -84,7 +84,7 @@ impl Story {
         story
     }
 
-    /// Whether nothing is told.
+    /// Whether nothing is known.
     pub(super) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -103,7 +103,7 @@ impl Story {
                 @for gap in &self.gaps { p .notice { (shown(gap)) } }
                 @if left > 0 { p .notice { (left) " earlier steps are left out." } }
                 (scrolling("The life of the message", html! { table {
-                    thead { tr { th { "When" } th { "What" } th { "Of queue" } th { "Told by" } } }
+                    thead { tr { th { "When" } th { "What" } th { "Of queue" } th { "Known to" } } }
                     tbody { @for (step, hosts) in self.steps.iter().skip(left) {
                         tr {
                             td { (time(at(step), view.now)) }

@@ -69,22 +69,29 @@ pub(super) async fn preview(view: &View<'_>) -> Markup {
     let done = view.fleet.post(&view.by, &["v1", "wake"], |id| {
         is_serving(id).then(|| body.clone())
     });
-    let (mut counted, mut lost) = (Vec::new(), missing);
-    for DoneAt { host, id, answer } in done.await {
-        let read = answer.and_then(|it| {
-            serde_json::from_value::<HostAnswer<Woken>>(it).map_err(|error| error.to_string())
-        });
-        match read {
-            Ok(answer) => counted.push((host, id, answer.result)),
-            Err(why) => lost.push(Missing { host, why }),
-        }
-    }
+    let (counted, lost) = counted(done.await, missing, HostAnswer::<Woken>::read);
     still(
         view,
         "/waiting",
         &lost,
         shown_preview(view, (queue, &filter, spread), &counted, &lost),
     )
+}
+
+/// What each host has counted, and those that have not.
+pub(super) fn counted<T>(
+    done: Vec<DoneAt>,
+    missing: Vec<Missing>,
+    read: impl Fn(Value) -> Result<T, String>,
+) -> (Vec<(String, String, T)>, Vec<Missing>) {
+    let (mut counted, mut lost) = (Vec::new(), missing);
+    for DoneAt { host, id, answer } in done {
+        match answer.and_then(&read) {
+            Ok(result) => counted.push((host, id, result)),
+            Err(why) => lost.push(Missing { host, why }),
+        }
+    }
+    (counted, lost)
 }
 
 fn shown_preview(

@@ -9,7 +9,8 @@ use crate::admin::answer::{Answer, Refused};
 use crate::admin::call::Call;
 use crate::admin::interface::Interface;
 use crate::config::AdminRole;
-use crate::letters::{Found, Grouping, RedriveRequest, RunDetail, RunReport, StartedRun};
+use crate::letters::{DeskError, Found, Grouping, RedriveRequest, RunDetail, RunReport};
+use backstop_dead_letters::redrive::RedriveError;
 
 /// The runs in the place of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,14 +79,19 @@ pub(super) async fn redrives(host: Arc<Interface>, call: Call) -> Result<Answer,
 /// One run.
 pub(super) async fn redrive(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     call.expect_only(&[])?;
-    let run = host.desk()?.run(&call.variable).await.ok();
+    let run = match host.desk()?.run(&call.variable).await {
+        Ok(run) => Some(run),
+        // It may be at another host.
+        Err(DeskError::Refused(_) | DeskError::Redrive(RedriveError::NoRun { .. })) => None,
+        Err(error) => return Err(error.into()),
+    };
     Answer::json(&HostRedrive {
         process: std::process::id(),
         run,
     })
 }
 
-/// Starts runs.
+/// Starts a run.
 pub(super) async fn start(host: Arc<Interface>, call: Call) -> Result<Answer, Refused> {
     let body: RedriveRequest = call.json()?;
     // A value comes from a body: nobody may try which ones there are.
@@ -95,13 +101,13 @@ pub(super) async fn start(host: Arc<Interface>, call: Call) -> Result<Answer, Re
     let (queue, dry_run) = (body.queue.clone(), body.dry_run);
     let by = call.caller.to_string();
     let started = host.desk()?.redrive(body, &by).await?;
-    let runs = |is: fn(&&StartedRun) -> bool| started.runs.iter().filter(is).count();
-    let log = format!(
-        "{} letters chosen, {} runs started, {} refused",
-        started.letters,
-        runs(|it| it.run.is_some()),
-        runs(|it| it.refused.is_some())
-    );
+    let log = match &started.run {
+        Some(run) => format!(
+            "{} letters chosen, the run {run} has begun",
+            started.letters
+        ),
+        None => format!("{} letters chosen", started.letters),
+    };
     answer(queue, dry_run, started, log)
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::admin::answer::{Answer, Refused};
 use crate::admin::call::Call;
@@ -23,6 +25,14 @@ pub struct HostAnswer<T> {
     /// What it did.
     #[serde(flatten)]
     pub result: T,
+}
+
+impl<T: DeserializeOwned> HostAnswer<T> {
+    /// What a host says that it did, or why that can't be read.
+    pub(in crate::admin) fn read(answer: Value) -> Result<T, String> {
+        let read = serde_json::from_value::<Self>(answer);
+        read.map(|it| it.result).map_err(|error| error.to_string())
+    }
 }
 
 /// The body of a wake.
