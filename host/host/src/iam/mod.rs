@@ -99,9 +99,6 @@ async fn consumer(
     held(policy, queue.options.hold, known);
     let own = queue.dead_letter_queues.urls();
     let is_own = queue.dead_letter_queues.default.is_some();
-    if let (false, Some(why)) = (is_own, &known.unseen) {
-        policy.note_unseen(why.clone());
-    }
     dead_letters(policy, own, is_own, known, connections).await?;
     if let HandlerConfig::Lambda(name) = &queue.handler {
         let function = place.function(name, None).into_iter();
@@ -172,7 +169,13 @@ async fn dead_letters(
         let letters = Known::of(url, connections).await?;
         policy.allow(Need::DeadLetters, letters.arn);
     }
-    if let Some(arn) = known.dead_letters.as_ref().filter(|_| !is_own) {
+    if is_own {
+        return Ok(());
+    }
+    if let Some(why) = &known.unseen {
+        policy.note_unseen(why.clone());
+    }
+    if let Some(arn) = &known.dead_letters {
         policy.allow(Need::DeadLetters, arn);
         policy.allow(Need::FindQueue, arn);
     }
