@@ -39,7 +39,7 @@ impl Files {
         }
         for (number, (path, text)) in files.iter().enumerate() {
             if let Err(error) = create(path, text) {
-                // What was written is taken back, so that a second run finds nothing in its way.
+                // What was written is removed again, so that a second run finds nothing in its way.
                 let written = files.iter().take(number).map(|(path, _)| path);
                 written.for_each(|path| drop(std::fs::remove_file(path)));
                 return Err(error).with_context(|| format!("can't write {}", path.display()));

@@ -294,8 +294,7 @@ fn value(place: impl Into<String>, expected: impl Into<String>) -> ConfigError {
 }
 
 /// What to do about a missing file.
-const MISSING: &str =
-    "correct the path, or write one as configuration.md of Backstop's documents shows";
+const MISSING: &str = "correct the path, or write one with `backstop init`";
 
 impl raw::Config {
     fn read_text(path: &Path) -> Result<String, ConfigError> {

@@ -1,7 +1,8 @@
 //! A finished comparison: the flags, the policies and the report, as all printers need them.
 
 use backstop_core::text::one_line;
-use backstop_workbench::replay::Report;
+use backstop_workbench::replay::{Delays, Report};
+use backstop_workbench::simulate::Rounded;
 
 use super::args::Args;
 use super::candidates::Candidates;
@@ -45,4 +46,14 @@ impl Comparison<'_> {
             None => "recorded",
         }
     }
+}
+
+/// What the columns of [`columns`] are.
+pub(super) const COLUMNS: [&str; 5] = ["retries", "median", "p90", "p99", "longest"];
+
+/// How many delays there are, and their percentiles, for people.
+pub(super) fn columns(delays: &Delays) -> [String; 5] {
+    let [median, p90, p99, longest] = [delays.median, delays.p90, delays.p99, delays.longest]
+        .map(|delay| Rounded(u64::from(delay)).to_string());
+    [count(delays.records), median, p90, p99, longest]
 }

@@ -5,11 +5,11 @@
 use std::fmt::Write as _;
 
 use backstop_core::text::one_line;
-use backstop_workbench::replay::{Delays, Report, STEPS};
+use backstop_workbench::replay::{Report, STEPS};
 use backstop_workbench::simulate::Rounded;
 
 use super::candidates::title;
-use super::comparison::Comparison;
+use super::comparison::{COLUMNS, Comparison, columns};
 use crate::terminal::{count, percent, short};
 
 /// The most rows of a table: a comment has at most 65,536 characters.
@@ -137,25 +137,13 @@ fn delays(comparison: &Comparison<'_>) -> String {
     if old.records + new.records == 0 {
         return String::new();
     }
-    let mut text =
-        "| delay | retries | median | p90 | p99 | longest |\n|---|--:|--:|--:|--:|--:|\n"
-            .to_owned();
+    let mut text = format!(
+        "| delay | {} |\n|---|--:|--:|--:|--:|--:|\n",
+        COLUMNS.join(" | ")
+    );
     for (name, delays) in [(comparison.old_name(), old), ("new", new)] {
-        let Delays {
-            records,
-            median,
-            p90,
-            p99,
-            longest,
-            ..
-        } = delays;
-        let columns = [median, p90, p99, longest];
-        let [median, p90, p99, longest] =
-            columns.map(|delay| Rounded(u64::from(*delay)).to_string());
-        row(
-            &mut text,
-            &[name, &count(*records), &median, &p90, &p99, &longest],
-        );
+        let [retries, median, p90, p99, longest] = columns(delays);
+        row(&mut text, &[name, &retries, &median, &p90, &p99, &longest]);
     }
     text + "\n"
 }

@@ -1,9 +1,12 @@
 //! The second part of the output: tables of the differences and of the delays, with the delays of both sides as bars.
 
+use std::fmt::Display;
+
 use backstop_core::text::one_line;
 use backstop_workbench::replay::{Delays, Report, STEPS};
 use backstop_workbench::simulate::Rounded;
 
+use super::comparison::{COLUMNS, columns};
 use crate::terminal::{Table, bar, count, percent, println};
 
 /// The width of the longest bar, in characters.
@@ -49,31 +52,20 @@ fn delays(report: &Report, old_name: &str) {
         return;
     }
     println!();
-    println!(
-        "{:<14} {:>11} {:>7} {:>7} {:>7} {:>7}",
-        "delay", "retries", "median", "p90", "p99", "longest"
-    );
+    line("delay", COLUMNS);
     for (name, delays) in [(old_name, old), ("new", new)] {
-        let Delays {
-            records,
-            median,
-            p90,
-            p99,
-            longest,
-            ..
-        } = delays;
-        let columns = [median, p90, p99, longest].map(|delay| Rounded(u64::from(*delay)));
-        let [median, p90, p99, longest] = columns;
-        println!(
-            "{name:<14} {:>11} {median:>7} {p90:>7} {p99:>7} {longest:>7}",
-            count(*records)
-        );
+        line(name, columns(delays));
     }
     println!();
     println!("{}", header(old, new, [old_name, "new"]));
     for line in lines(old, new) {
         println!("{line}");
     }
+}
+
+fn line(name: &str, columns: [impl Display; 5]) {
+    let [retries, median, p90, p99, longest] = columns;
+    println!("{name:<14} {retries:>11} {median:>7} {p90:>7} {p99:>7} {longest:>7}");
 }
 
 /// One line for each range of delays, from the first range that has any to the last: the range, and the count and bar of both sides. Empty if there are no delays.
