@@ -2,11 +2,21 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-use super::VIEWS;
 use super::fleet::Missing;
 use super::session::Session;
 use super::text::shown;
 use super::view::View;
+
+/// The views, with their paths and names.
+pub(super) const VIEWS: [(&str, &str); 7] = [
+    ("/", "Overview"),
+    ("/waiting", "Waiting"),
+    ("/dead-letters", "Dead letters"),
+    ("/redrives", "Redrives"),
+    ("/message", "Message"),
+    ("/policies", "Policies"),
+    ("/audit", "Audit"),
+];
 
 /// A view with everything around it, which is renewed. `missing` are the hosts that have not answered.
 pub(super) fn page(view: &View<'_>, path: &str, missing: &[Missing], body: Markup) -> Markup {

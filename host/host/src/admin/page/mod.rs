@@ -23,6 +23,7 @@ mod shadow;
 mod story;
 mod text;
 mod view;
+mod views;
 mod waiting;
 mod wake;
 mod what_if;
@@ -69,30 +70,6 @@ const FILES: [(&str, &str, &str); 3] = [
 
 /// The most requests to the page at the same time: a host that hangs must not take the connections of probes.
 const PLACES: usize = 16;
-
-/// The views, with their paths and names.
-const VIEWS: [(&str, &str); 7] = [
-    ("/", "Overview"),
-    ("/waiting", "Waiting"),
-    ("/dead-letters", "Dead letters"),
-    ("/redrives", "Redrives"),
-    ("/message", "Message"),
-    ("/policies", "Policies"),
-    ("/audit", "Audit"),
-];
-
-/// The views of what an action would do.
-const PREVIEWS: [&str; 3] = [
-    "/waiting/wake",
-    "/waiting/reconsider",
-    "/dead-letters/redrive",
-];
-
-/// The view of one dead letter.
-const LETTER: &str = "/dead-letters/letter";
-
-/// The view of what another policy would do.
-const WHAT_IF: &str = "/policies/what-if";
 
 /// The page of a host.
 #[derive(Debug)]
@@ -145,18 +122,14 @@ impl Page {
 
     /// Whether a path is one of the page.
     pub(super) fn has(path: &str) -> bool {
-        path.starts_with("/page/")
-            || PREVIEWS.contains(&path)
-            || path == WHAT_IF
-            || path == LETTER
-            || VIEWS.iter().any(|(view, _)| *view == path)
+        path.starts_with("/page/") || views::has(path)
     }
 
     /// Answers a request to one of its paths.
     pub(super) async fn answer(&self, parts: &Parts, body: Incoming, peer: Peer) -> FullResponse {
         let mut caller = Caller::of(peer, &HeaderMap::new());
         // No link opens what asks every host to count.
-        let admitted = if PREVIEWS.contains(&parts.uri.path()) {
+        let admitted = if views::is_preview(parts.uri.path()) {
             self.guard.site(parts)
         } else {
             self.guard.page(parts)
@@ -274,28 +247,10 @@ impl Page {
             query: Call::parse_query(parts.uri.query().unwrap_or_default()),
             now: clock::now(),
         };
-        if let Some(exported) = export(path, &view).await {
-            return exported;
+        match path {
+            "/page/chart" => self.chart(&view),
+            _ => views::answer(path, &view, &self.interface).await,
         }
-        if path == "/page/chart" {
-            return self.chart(&view);
-        }
-        let (shown, status) = match path {
-            "/" => (overview::view(&view).await, StatusCode::OK),
-            "/waiting" => (waiting::view(&view).await, StatusCode::OK),
-            "/waiting/wake" => (wake::preview(&view).await, StatusCode::OK),
-            "/waiting/reconsider" => (reconsider::preview(&view).await, StatusCode::OK),
-            "/dead-letters" => (letters::view(&view).await, StatusCode::OK),
-            "/dead-letters/redrive" => (redrive::preview(&view).await, StatusCode::OK),
-            LETTER => (letter::view(&view).await, StatusCode::OK),
-            "/redrives" => (redrives::view(&view).await, StatusCode::OK),
-            "/message" => (message::view(&view).await, StatusCode::OK),
-            "/policies" => (policies::view(&view).await, StatusCode::OK),
-            WHAT_IF => (what_if::view(&view, &self.interface).await, StatusCode::OK),
-            "/audit" => (audit::view(&view).await, StatusCode::OK),
-            _ => (layout::nothing(&view), StatusCode::NOT_FOUND),
-        };
-        html(shown, status)
     }
 
     /// Keeps a file that somebody wants to try. Its type is none that a form of another site can send.
@@ -381,28 +336,4 @@ fn by_session(caller: &Caller, session: &Session) -> Caller {
         named.named(&session.name)
     };
     named.who_may(session.role)
-}
-
-/// What a view shows, as a file to keep: JSON or CSV, if the address says so. A file does not say what it lacks, so there is none if a host is missing.
-async fn export(path: &str, view: &View<'_>) -> Option<FullResponse> {
-    let form = view.value("format")?;
-    let (table, missing) = match path {
-        "/waiting" => waiting::table(view).await,
-        "/dead-letters" => letters::table(view).await,
-        "/redrives" => redrives::table(view).await,
-        "/audit" => audit::table(view).await,
-        _ => return None,
-    };
-    if let Some(missing) = missing.first() {
-        let text = format!(
-            "{} does not answer, and the table would lack what it has: try again",
-            missing.host
-        );
-        return Some(answer::response(Err(Refused::unavailable(text))));
-    }
-    match form {
-        "csv" => Some(with_type("text/csv; charset=utf-8", table.csv())),
-        "json" => Some(with_type("application/json", table.json())),
-        _ => None,
-    }
 }
