@@ -8,6 +8,7 @@ use backstop_tests::backstop::{Running, command, text};
 use backstop_tests::documents::top;
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
+use backstop_tests::policies::waits;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -29,6 +30,8 @@ async fn a_person_signs_in_looks_at_everything_pauses_and_wakes_by_keyboard_and_
         "work.sh",
         "read -r it\ncase $it in *[0-4]) exit 0;; *[5-7]) echo busy >&2; exit 75;; *8) echo 'no stock' >&2; exit 7;; *) exit 65;; esac\n",
     );
+    let records = folder.path().join("records.jsonl").display().to_string();
+    let policy = write("sooner.wat", &waits(1000));
     let arguments = [
         "--exec",
         &format!("sh {work}"),
@@ -40,6 +43,8 @@ async fn a_person_signs_in_looks_at_everything_pauses_and_wakes_by_keyboard_and_
         "127.0.0.1:0",
         "--admin-token-file",
         &token,
+        "--decisions",
+        &records,
     ];
     let run = ["run", "--json", "--grace", "2s"];
     let mut host = command(&[&run, &queues.arguments()[..], &arguments].concat());
@@ -58,7 +63,7 @@ async fn a_person_signs_in_looks_at_everything_pauses_and_wakes_by_keyboard_and_
     let services = top().join(".services");
     let mut browser = Command::new(services.join("node_modules/.bin/node"));
     browser.arg(top().join("tests/services/browser.mjs"));
-    browser.args([services.to_str().unwrap(), &url, &name, TOKEN]);
+    browser.args([services.to_str().unwrap(), &url, &name, TOKEN, &policy]);
     if std::env::var_os("RENEW").is_some() {
         browser.arg(top().join("host/docs"));
     }
@@ -78,6 +83,7 @@ async fn a_person_signs_in_looks_at_everything_pauses_and_wakes_by_keyboard_and_
                 "refreshed",
                 "the till is closed",
                 "Done at 1 of 1 hosts: paused.",
+                "messages wait24, failures30",
                 "Done at 1 of 1 hosts: 24 messages woken.",
                 "6",
                 "letters6moved6",

@@ -446,3 +446,27 @@ async fn letters_that_others_have_written_are_shown_as_text_and_go_nowhere_else(
     let log = shop.running.log();
     assert!(!text(log.as_bytes()).contains('\u{202e}'));
 }
+
+#[tokio::test]
+async fn a_letter_of_a_megabyte_is_shown_by_its_beginning() {
+    let shop = Shop::closed().await;
+    let body = format!("<script>{}", "é<b>\u{202e}".repeat(100_000));
+    let send = shop.queues.client.send_message();
+    let send = send.queue_url(&shop.queues.dead_letters).message_body(body);
+    send.send().await.unwrap();
+    let found = shop.survey("").await;
+    assert_eq!(found["letters"], 31, "{found:#}");
+    let mut groups = found["groups"].as_array().unwrap().iter();
+    let unknown = groups.find(|group| group["count"] == 1).unwrap();
+    let id = unknown["samples"][0].as_str().unwrap();
+    let (_, view) = shop.ana.see(&format!("/dead-letters/letter?id={id}")).await;
+    assert!(
+        view.contains("its first 16 KiB") && view.contains("&lt;script&gt;é&lt;b&gt;"),
+        "{}",
+        view.len()
+    );
+    assert!(view.len() < 200_000, "{}", view.len());
+    for raw in ["<script>é", "<b>", "\u{202e}"] {
+        assert!(!view.contains(raw), "{raw}");
+    }
+}

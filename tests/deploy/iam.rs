@@ -122,3 +122,31 @@ idempotency = {{ table = "{table}", key = "/order" }}
     assert_eq!(*asked.lock().unwrap(), allowed, "{log}");
     assert!(!log.contains("AccessDenied"), "{log}");
 }
+
+#[tokio::test]
+async fn a_queue_that_can_not_be_read_is_named_since_its_dead_letter_queue_is_unknown() {
+    let denied = Proxy::start(&ministack().endpoint, |_, _| Fault::Denied).await;
+    let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/hidden";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("backstop.toml");
+    let consumer = format!("[queues.hidden]\nurl = {url:?}\nhandler = {{ exec = [\"true\"] }}\n");
+    let retry_handler = format!("[lambda]\nretry-queue = {url:?}\nfunctions = [\"orders\"]\n");
+    for configuration in [consumer, retry_handler] {
+        let configuration = format!("endpoint-url = {:?}\n{configuration}", denied.endpoint);
+        std::fs::write(&path, configuration).unwrap();
+        let printed = command(&["doctor", "--iam", "--config", path.to_str().unwrap()]).output();
+        let printed = printed.await.unwrap();
+        let warnings = text(&printed.stderr);
+        assert!(printed.status.success(), "{warnings}");
+        let begin = "warning: the permissions for a dead-letter queue are missing";
+        assert!(
+            warnings.starts_with(begin) && warnings.contains(url),
+            "{warnings}"
+        );
+        let policy = text(&printed.stdout);
+        assert!(
+            policy.contains("arn:aws:sqs:eu-west-1:123456789012:hidden") && policy.contains("sqs:ReceiveMessage"),
+            "{policy}"
+        );
+    }
+}

@@ -1,12 +1,12 @@
 // Looks at the page of a host as a person does, in Chromium: signs in, opens every view in both colour schemes and at two widths, with and without a mouse, wakes what waits, and waits until the view changes by itself. Prints what it found as JSON.
 //
-//     node browser.mjs MODULES URL QUEUE TOKEN [FOLDER for pictures]
+//     node browser.mjs MODULES URL QUEUE TOKEN POLICY [FOLDER for pictures]
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [modules, url, queue, token, pictures] = process.argv.slice(2);
+const [modules, url, queue, token, policy, pictures] = process.argv.slice(2);
 const require = createRequire(join(modules, "node_modules", "none.js"));
 const { default: puppeteer } = await import(pathToFileURL(require.resolve("puppeteer-core")));
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -50,7 +50,7 @@ try {
     await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
     found.steps.push(await page.title());
 
-    const views = ["/", `/waiting?queue=${queue}`, `/waiting/wake?queue=${queue}&all=yes`, "/dead-letters", `/dead-letters?queue=${queue}`, "/redrives", "/message?id=none", "/policies", "/policies/what-if", "/audit", "/page/sign-in"];
+    const views = ["/", `/waiting?queue=${queue}`, `/waiting/wake?queue=${queue}&all=yes`, `/waiting/reconsider?queue=${queue}`, "/dead-letters", `/dead-letters?queue=${queue}`, "/redrives", "/message?id=none", "/policies", "/policies/what-if", "/audit", "/page/sign-in"];
     for (const scheme of ["light", "dark"]) {
         await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
         for (const [width, height] of [[1280, 900], [390, 800]]) {
@@ -93,6 +93,20 @@ try {
         await page.goto(`${url}/`);
         await page.screenshot({ path: join(pictures, "page-overview.webp"), type: "webp", quality: 70, fullPage: true });
     }
+
+    // What if the policy in this file decided?
+    await page.goto(`${url}/policies/what-if?queue=${queue}`);
+    await (await page.$("input[name=upload]")).uploadFile(policy);
+    await Promise.all([page.waitForNavigation(), page.click("form[data-what-if] button")]);
+    await page.waitForFunction(() => document.querySelector(".numbers") && !document.querySelector("#under-way"));
+    await page.waitForFunction(() => [...document.images].every((it) => it.complete && it.naturalWidth > 0));
+    for (const [width, height] of [[390, 800], [1280, 900]]) {
+        await page.setViewport({ width, height });
+        await check(`what if ${width}`);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+        if (wide > 0) found.wide.push([width, "what if", wide]);
+    }
+    found.steps.push(await page.$$eval(".numbers", (all) => all.map((it) => it.firstElementChild.textContent).join(", ")));
 
     // Preview, then wake.
     await page.goto(`${url}/waiting?queue=${queue}`);

@@ -33,6 +33,7 @@ pub use desk::{Desk, DeskQueue, RunsPlace};
 pub use groups::{Grouping, LetterGroup};
 pub use reading::SurveyRequest;
 pub use report::{RunDetail, RunReport};
+pub(crate) use runs::MOST_IDS;
 pub use runs::{Found, outcome};
 pub use sample::LetterSample;
 pub use start::Started;

@@ -26,7 +26,7 @@ const MOST: usize = 50;
 const LISTED_FOR: Duration = Duration::from_secs(15);
 
 /// The most ids of a kind in the detail of a run.
-const MOST_IDS: usize = 100;
+pub(crate) const MOST_IDS: usize = 100;
 
 /// The runs in the place of a host.
 #[derive(Debug, Clone, Default)]

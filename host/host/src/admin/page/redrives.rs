@@ -9,7 +9,7 @@ use super::layout::{page, scrolling};
 use super::text::{Table, count, link, shown, time};
 use super::view::View;
 use crate::admin::routes::{HostRedrive, HostRedrives, HostStatus};
-use crate::letters::{RunDetail, RunReport};
+use crate::letters::{MOST_IDS, RunDetail, RunReport};
 
 /// A run, and the host that is asked to stop it or to go on with it.
 struct Known {
@@ -209,6 +209,7 @@ fn letters(detail: &RunDetail) -> Markup {
             h3 { "May have arrived twice" }
             p .ids { @for id in &detail.uncertain_ids { a href=(link("/message", &[("id", id)])) { (shown(id)) } " " } }
         }
+        @if [detail.refusals.len(), detail.came_back.len(), detail.uncertain_ids.len()].contains(&MOST_IDS) { p .hint { "A list has " (MOST_IDS) " letters at most; the numbers above count all." } }
         @if !detail.damaged_lines.is_empty() { p .notice.bad { "Lines of the journal can't be read: " @for line in &detail.damaged_lines { (line) " " } } }
     }
 }
