@@ -3,7 +3,7 @@
 
 const LATEST = 253_402_300_799_999; // the end of the year 9999, in milliseconds
 
-/** What an envelope is, host/docs/lambda.md says: all who open one go by the same rule. */
+/** What an envelope is, host/docs/deploy/lambda.md says: all who open one go by the same rule. */
 function isEnvelope(event) {
   const { attempt, initial_timestamp: firstSeen } = event?._retry_metadata ?? {};
   return (

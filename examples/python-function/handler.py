@@ -24,7 +24,7 @@ LATEST = 253402300799999  # the end of the year 9999, in milliseconds
 def retry_context(event, lambda_context):
     """The payload as it was first sent, and which attempt at it this is.
 
-    What an envelope is, host/docs/lambda.md says: all who open one go by the same rule.
+    What an envelope is, host/docs/deploy/lambda.md says: all who open one go by the same rule.
     """
     match event:
         case {

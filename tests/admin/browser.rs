@@ -65,7 +65,7 @@ async fn a_person_signs_in_looks_at_everything_pauses_and_wakes_by_keyboard_and_
     browser.arg(top().join("tests/services/browser.mjs"));
     browser.args([services.to_str().unwrap(), &url, &name, TOKEN, &policy]);
     if std::env::var_os("RENEW").is_some() {
-        browser.arg(top().join("host/docs"));
+        browser.arg(top().join("host/docs/pictures"));
     }
     let output = browser.stdin(Stdio::null()).output().await.unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -1,4 +1,4 @@
-//! The commands of `host/docs/admin.md`.
+//! The commands of `host/docs/operate/admin.md`.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -20,7 +20,7 @@ esac
 
 #[tokio::test]
 async fn the_commands_about_the_admin_interface_run() {
-    let blocks = blocks(&document("host/docs/admin.md"), "sh");
+    let blocks = blocks(&document("host/docs/operate/admin.md"), "sh");
     let [requests, token, commands] = blocks.as_slice() else {
         panic!("{blocks:?}");
     };

@@ -37,7 +37,11 @@ fn the_table_of_requests_is_made_from_the_routes() {
         row.replace("|  |", "| |")
     };
     let rows: Vec<_> = ROUTES.iter().map(row).collect();
-    compare_rows("host/docs/admin.md", &["| `GET /", "| `POST /"], &rows);
+    compare_rows(
+        "host/docs/operate/admin.md",
+        &["| `GET /", "| `POST /"],
+        &rows,
+    );
 }
 
 /// Sends the example of the schema to each route, and compares each answer with the schema.

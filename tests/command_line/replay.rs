@@ -1,6 +1,6 @@
 //! `backstop policy replay`: records that a host wrote, passed to the same policies and to others.
 //!
-//! `RENEW=1 cargo test --workspace --test command_line records_of_another` writes the records of `corpus/replay` again, and the chart of `host/docs/replay.md`.
+//! `RENEW=1 cargo test --workspace --test command_line records_of_another` writes the records of `corpus/replay` again, and the chart of `host/docs/policies/replay.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -80,7 +80,7 @@ async fn renew_chart() {
     let folder = tempfile::tempdir().unwrap();
     let records = folder.path().join("decisions.jsonl");
     write(&corpus().join("backstop.toml"), 12_000, &records);
-    let chart = top().join("host/docs/replay.svg");
+    let chart = top().join("host/docs/pictures/replay.svg");
     let arguments = [
         records.to_str().unwrap(),
         "--queue",

@@ -93,7 +93,7 @@ async fn a_worker_gets_the_headers_and_variables_that_the_document_names_and_no_
             );
         message.send().await.unwrap();
     };
-    let document = document("host/docs/configuration.md");
+    let document = document("host/docs/workers/handlers.md");
     let columns = |column: usize| -> BTreeSet<String> {
         let start = document.find("| | header of `http` |").unwrap();
         let rows = document[start..]

@@ -35,7 +35,7 @@ async fn host(folder: &Path, queues: &Queues, page: &str) -> Running {
 
 #[tokio::test]
 async fn the_commands_for_operators_run() {
-    let page = document("host/docs/operating.md");
+    let page = document("host/docs/operate/operating.md");
     let folder = tempfile::tempdir().unwrap();
     let queues = Queues::standard(&ministack().endpoint, &[]).await;
     queues.send(numbered("fine", 20)).await;

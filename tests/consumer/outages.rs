@@ -1,4 +1,4 @@
-//! Outages of workers under load: no message dies of one, and no attempt is counted that no worker saw. The figures that these print are in `host/docs/measurements.md`. That a breaker does not make partial trouble longer is tested with a clock that jumps, in the crate `backstop-core`.
+//! Outages of workers under load: no message dies of one, and no attempt is counted that no worker saw. The figures that these print are in `host/docs/contributing/measurements.md`. That a breaker does not make partial trouble longer is tested with a clock that jumps, in the crate `backstop-core`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;

@@ -18,7 +18,7 @@ async fn the_commands_about_redrives_run() {
     let queues = &night.world.queues;
     eventually("7 letters", async || queues.dead().await == 7).await;
     night.provider.store(WELL, Ordering::SeqCst);
-    let page = document("host/docs/redrive.md");
+    let page = document("host/docs/operate/redrive.md");
     let blocks = blocks(&page, "sh");
     assert_eq!(blocks.len(), 2);
     let shown = night
@@ -71,7 +71,7 @@ async fn the_commands_about_waiting_messages_run() {
     night.send(0..30, true).await;
     eventually("30 messages wait", async || night.waiting().await == 30).await;
     let id = night.sample("waiting orders").await;
-    let page = document("host/docs/waiting.md");
+    let page = document("host/docs/operate/waiting.md");
     let mut shown = Vec::new();
     for block in blocks(&page, "sh") {
         let block = block.replace("5fea7756-0ea4-451a-a703-a558b933e274", &id);
@@ -103,7 +103,7 @@ async fn the_commands_about_waiting_messages_run() {
 
 #[tokio::test]
 async fn the_commands_about_dead_letters_run() {
-    let name = "host/docs/dead-letters.md";
+    let name = "host/docs/operate/dead-letters.md";
     let page = document(name);
     let endpoint = &ministack().endpoint;
     let world = World::standard(endpoint).await;

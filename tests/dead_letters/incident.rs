@@ -1,4 +1,4 @@
-//! The incident of `host/docs/incident.md`: its commands run one after another, against a host, its worker and an emulator.
+//! The incident of `host/docs/operate/incident.md`: its commands run one after another, against a host, its worker and an emulator.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! A queue with its host, its worker and a payment provider that fails: the night of `host/docs/incident.md`, for the commands of the documents.
+//! A queue with its host, its worker and a payment provider that fails: the night of `host/docs/operate/incident.md`, for the commands of the documents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 /// The document with the configuration.
-pub(crate) const INCIDENT: &str = "host/docs/incident.md";
+pub(crate) const INCIDENT: &str = "host/docs/operate/incident.md";
 
 /// The most attempts in it.
 const ATTEMPTS: &str = "max-attempts = 3";

@@ -8,7 +8,7 @@ use backstop_tests::eventually;
 use backstop_tests::shell::{Shell, Written};
 use backstop_tests::worker::Worker;
 
-const PAGE: &str = "host/docs/deploy.md";
+const PAGE: &str = "host/docs/deploy/deploy.md";
 
 /// The commands of a section.
 fn commands_of(section: &str) -> Vec<String> {

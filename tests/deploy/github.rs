@@ -207,7 +207,7 @@ impl Job {
 
 /// The only command of the page's section about the action.
 fn of_the_page() -> String {
-    let page = document("host/docs/deploy.md");
+    let page = document("host/docs/deploy/deploy.md");
     let (_, section) = page.split_once("\n## A GitHub Action\n").unwrap();
     let shown = blocks(section, "sh");
     assert_eq!(shown.len(), 1);

@@ -145,7 +145,8 @@ async fn a_queue_that_can_not_be_read_is_named_since_its_dead_letter_queue_is_un
         );
         let policy = text(&printed.stdout);
         assert!(
-            policy.contains("arn:aws:sqs:eu-west-1:123456789012:hidden") && policy.contains("sqs:ReceiveMessage"),
+            policy.contains("arn:aws:sqs:eu-west-1:123456789012:hidden")
+                && policy.contains("sqs:ReceiveMessage"),
             "{policy}"
         );
     }

@@ -269,7 +269,10 @@ async fn a_deployment_is_scraped_with_the_token_for_reading_and_has_every_series
 
     let triggers = overlay.only("ScaledObject")["spec"]["triggers"].clone();
     let query = triggers[0]["metadata"]["query"].as_str().unwrap();
-    assert!(document("host/docs/metrics.md").contains(query), "{query}");
+    assert!(
+        document("host/docs/operate/metrics.md").contains(query),
+        "{query}"
+    );
     let wanted: BTreeSet<_> = query.split("backstop_").skip(1).collect();
     assert_eq!(wanted.len(), 3, "{query}");
     let wanted: Vec<_> = wanted

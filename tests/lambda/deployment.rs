@@ -489,7 +489,7 @@ fn error_lines_of_the_handler_are_counted_for_an_alarm() {
 
 #[test]
 fn every_chart_of_the_dashboard_has_metrics_that_the_handler_writes() {
-    let text = document("host/docs/lambda.md");
+    let text = document("host/docs/deploy/lambda.md");
     let (_, table) = text.split_once("\n## Metrics\n").unwrap();
     let (table, _) = table.split_once("\n## ").unwrap();
     let dashboard = sam().dashboard();

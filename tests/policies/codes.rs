@@ -132,7 +132,7 @@ async fn lists_may_be_long() {
 
 #[test]
 fn every_setting_of_a_built_in_policy_is_in_a_table_of_the_document() {
-    let documented = names_in_tables(&document("host/docs/policies.md"));
+    let documented = names_in_tables(&document("host/docs/policies/policies.md"));
     for name in NAMES {
         let unknown = by_name(name, &[("no-such-setting", "")].into()).unwrap_err();
         let PolicyError::Settings(SettingsError::Unknown { expected, .. }) = unknown else {

@@ -107,7 +107,7 @@ async fn a_new_policy_works_with_the_commands_of_its_readme(language: Language) 
 
 /// The table of languages shows about the size that a build has here.
 fn assert_documented_size(language: Language, bytes: usize) {
-    let page = document("host/docs/write-a-policy.md");
+    let page = document("host/docs/policies/write-a-policy.md");
     let row = page
         .lines()
         .find(|line| line.starts_with(&format!("| [`{language}`]")));

@@ -269,7 +269,7 @@ async fn the_scenarios_in_the_document_pass() {
         classify: Some(&cart),
         ..Rule::default()
     };
-    let blocks = blocks(&document("host/docs/scenarios.md"), "toml");
+    let blocks = blocks(&document("host/docs/policies/scenarios.md"), "toml");
     assert_eq!(blocks.len(), 4);
     for block in blocks {
         let (folder, path) = folder(&cart.text(), &block);
@@ -299,7 +299,7 @@ async fn the_commands_in_the_document_run() {
     }
     let mut path = vec![program("backstop").parent().unwrap().to_owned()];
     path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
-    let blocks = blocks(&document("host/docs/scenarios.md"), "sh");
+    let blocks = blocks(&document("host/docs/policies/scenarios.md"), "sh");
     assert_eq!(blocks.len(), 3);
     for block in blocks {
         let output = tokio::process::Command::new("sh")
@@ -316,7 +316,7 @@ async fn the_commands_in_the_document_run() {
 
 /// The names in the first column of every table of the document.
 fn documented() -> BTreeSet<String> {
-    let document = document("host/docs/scenarios.md");
+    let document = document("host/docs/policies/scenarios.md");
     let rows = document.lines().filter_map(|line| line.strip_prefix("| `"));
     rows.map(|row| row.split('`').next().unwrap().to_owned())
         .collect()

@@ -290,7 +290,7 @@ async fn charts_are_svg_with_text_and_png_of_twice_the_size() {
 
 #[tokio::test]
 async fn the_commands_of_the_document_run() {
-    let document = document("host/docs/simulate.md");
+    let document = document("host/docs/policies/simulate.md");
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(top().join("examples"), folder.path().join("examples")).unwrap();
     let commands: Vec<_> = document

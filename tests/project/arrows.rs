@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::crates::cargo;
 
-const MAP: &str = "host/docs/architecture.md";
+const MAP: &str = "host/docs/contributing/architecture.md";
 
 type Names = BTreeSet<String>;
 

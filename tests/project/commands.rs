@@ -54,7 +54,7 @@ async fn the_commands_of_the_readme_without_an_account_run() {
 
 #[tokio::test]
 async fn the_commands_for_authors_run() {
-    let written = commands_of("host/docs/write-a-policy.md").await;
+    let written = commands_of("host/docs/policies/write-a-policy.md").await;
     let expected = [
         "18 passed",
         "metadata   card-payments, 0.1.0, TypeScript",
@@ -67,7 +67,7 @@ async fn the_commands_for_authors_run() {
 #[tokio::test]
 async fn the_commands_for_registries_run() {
     let registry = Registry::start();
-    let name = "host/docs/registries.md";
+    let name = "host/docs/policies/registries.md";
     let text = document(name);
     let address = registry.address();
     let written = commands_in(&text.replace("localhost:5000", &address)).await;
@@ -88,7 +88,7 @@ async fn the_commands_for_registries_run() {
 
 #[tokio::test]
 async fn the_commands_of_a_replay_print_the_output_in_the_document() {
-    let name = "host/docs/replay.md";
+    let name = "host/docs/policies/replay.md";
     let written = commands_of(name).await;
     expect(
         &written,
@@ -106,7 +106,7 @@ async fn the_commands_of_a_replay_print_the_output_in_the_document() {
 
 #[tokio::test]
 async fn the_simulation_of_an_outage_prints_the_output_in_the_document() {
-    let name = "host/docs/simulate.md";
+    let name = "host/docs/policies/simulate.md";
     let document = document(name);
     let (_, section) = document.split_once("## What an outage costs").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
@@ -122,7 +122,7 @@ async fn the_simulation_of_an_outage_prints_the_output_in_the_document() {
 
 #[tokio::test]
 async fn the_doctor_prints_the_forecast_in_the_document() {
-    let name = "host/docs/holding.md";
+    let name = "host/docs/deploy/holding.md";
     let written = commands_of(name).await;
     assert_eq!(written.len(), 1);
     let forecast = written[0].stdout.lines();
@@ -147,7 +147,7 @@ fn of_test<'a>(output: &'a str, beginning: &str) -> &'a str {
 
 #[tokio::test]
 async fn failed_tests_print_the_output_in_the_document() {
-    let name = "host/docs/scenarios.md";
+    let name = "host/docs/policies/scenarios.md";
     let text_of = document(name);
     let shown = blocks(&text_of, "text");
     assert_eq!(shown.len(), 2);

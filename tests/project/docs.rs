@@ -21,8 +21,8 @@ use serde_json::Value;
 fn every_configuration_in_the_documents_is_valid() {
     for name in [
         "README.md",
-        "host/docs/configuration.md",
-        "host/docs/policies.md",
+        "host/docs/deploy/configuration.md",
+        "host/docs/policies/policies.md",
     ] {
         let blocks = blocks(&document(name), "toml");
         Config::parse(&blocks[0], &top().join("backstop.toml"))
@@ -32,7 +32,7 @@ fn every_configuration_in_the_documents_is_valid() {
 
 #[test]
 fn all_keys_of_the_configuration_and_no_others_are_documented() {
-    let text = document("host/docs/configuration.md");
+    let text = document("host/docs/deploy/configuration.md");
     let example: toml::Value = toml::from_str(&blocks(&text, "toml")[0]).unwrap();
     let mut keys = BTreeSet::new();
     for table in [
@@ -62,12 +62,8 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
         keys.remove(section);
     }
     keys.insert("record".to_owned());
-    let documented: BTreeSet<_> = names_in_tables(&text)
-        .into_iter()
-        .filter(|name| !name.starts_with("Backstop"))
-        .collect();
-    assert_eq!(documented, keys);
-    let operating = document("host/docs/operating.md");
+    assert_eq!(names_in_tables(&text), keys);
+    let operating = document("host/docs/operate/operating.md");
     let (_, list) = operating.split_once("These keys change at once: ").unwrap();
     let list = list.lines().next().unwrap();
     let listed: BTreeSet<_> = list
@@ -83,8 +79,12 @@ fn all_keys_of_the_configuration_and_no_others_are_documented() {
         [Some(key.name()), table]
     });
     assert_eq!(listed, with_table.flatten().collect());
+    let letters = document("host/docs/deploy/dead-letter-queue.md");
     for attribute in backstop_queue::dead_letter::ATTRIBUTES {
-        assert!(text.contains(&format!("| `{attribute}` |")), "{attribute}");
+        assert!(
+            letters.contains(&format!("| `{attribute}` |")),
+            "{attribute}"
+        );
     }
     // A key that the example lacks would be an unknown field here.
     let unknown = Config::parse("[queues.q]\nodd = 1", Path::new("x"))
@@ -121,7 +121,7 @@ fn default_value(cell: &str) -> Option<String> {
 
 #[test]
 fn every_default_in_the_tables_of_keys_is_the_one_of_the_code() {
-    let text = document("host/docs/configuration.md");
+    let text = document("host/docs/deploy/configuration.md");
     let queue = "url = \"local:q\"\nhandler = { exec = [\"true\"] }\n";
     let queues = format!("[queues.q]\n{queue}");
     let idempotency = format!("{queues}[queues.q.idempotency]\ntable = \"t\"\n");
@@ -195,7 +195,7 @@ async fn all_fields_of_a_decision_record_and_no_others_are_documented() {
     assert_eq!((records.len(), events.len()), (2, 1));
     let shadowed = run("false", &["--max-attempts", "2", "--shadow", "linear"]).await;
     let shadowed = shadowed.iter().filter(|it| it["event"].is_null());
-    let text = document("host/docs/decision-record.md");
+    let text = document("host/docs/operate/decision-record.md");
     let (decisions, rest) = text.split_once("## Events").unwrap();
     let (of_events, _) = rest.split_once("\n## ").unwrap();
     let documented = names_in_tables(decisions);
@@ -284,7 +284,7 @@ fn events_of_each_kind() -> Vec<Value> {
 
 #[test]
 fn the_details_that_a_record_keeps_are_documented() {
-    let text = document("host/docs/decision-record.md");
+    let text = document("host/docs/operate/decision-record.md");
     let (_, text) = text.split_once("## Details").unwrap();
     let (text, _) = text.split_once("\n## ").unwrap();
     let lines = text.lines().filter(|line| line.starts_with("- "));
@@ -322,8 +322,8 @@ fn all_metrics_and_no_others_are_documented_with_their_descriptions() {
             format!("| `{name}` | {kind} | {labels} | {} |", metric.meaning)
         })
         .collect();
-    compare_rows("host/docs/metrics.md", &["| `backstop_"], &rows);
-    compare_rows("host/docs/retrier.md", &["| `backstop_"], &of_retrier);
+    compare_rows("host/docs/operate/metrics.md", &["| `backstop_"], &rows);
+    compare_rows("host/docs/rust/retrier.md", &["| `backstop_"], &of_retrier);
 }
 
 /// The value of a key of an alert, as the file has it on one line.
@@ -350,17 +350,17 @@ fn all_alerts_and_no_others_are_documented_as_in_their_file() {
             )
         })
         .collect();
-    compare_rows("host/docs/metrics.md", &["| `Backstop"], &rows);
+    compare_rows("host/docs/operate/metrics.md", &["| `Backstop"], &rows);
 }
 
 #[test]
 fn every_alert_has_its_section_in_troubleshooting() {
-    let text = document("host/docs/troubleshooting.md");
+    let text = document("host/docs/operate/troubleshooting.md");
     let rules = document("examples/operate/alerts.yaml");
     for alert in rules.split("- alert: ").skip(1) {
         let name = alert.lines().next().unwrap();
         let anchor = name.to_lowercase();
-        let expected = format!("host/docs/troubleshooting.md#{anchor}");
+        let expected = format!("host/docs/operate/troubleshooting.md#{anchor}");
         assert_eq!(of_alert(alert, "runbook_url"), Some(expected.as_str()));
         let sections = text.lines().filter(|line| *line == format!("### {name}"));
         assert_eq!(sections.count(), 1, "{name}");
@@ -400,12 +400,12 @@ fn all_variables_of_the_retry_handler_and_no_others_are_documented() {
             .collect()
     };
     let known: BTreeSet<_> = variables().map(str::to_owned).collect();
-    assert_eq!(named(&document("host/docs/lambda.md")), known);
+    assert_eq!(named(&document("host/docs/deploy/lambda.md")), known);
 }
 
 #[test]
 fn the_envelope_in_the_documents_is_valid_and_each_field_is_explained() {
-    let text = document("host/docs/lambda.md");
+    let text = document("host/docs/deploy/lambda.md");
     let shown = &blocks(&text, "json")[0];
     assert!(Envelope::open(shown).is_some());
     let envelope: Value = serde_json::from_str(shown).unwrap();
@@ -434,7 +434,7 @@ fn the_policy_in_the_documents_is_the_one_that_the_sdk_tests() {
         .collect();
     let flat = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
     assert_eq!(
-        flat(&blocks(&document("host/docs/write-a-policy.md"), "rust")[0]),
+        flat(&blocks(&document("host/docs/policies/write-a-policy.md"), "rust")[0]),
         flat(&snippet)
     );
 }
@@ -458,7 +458,7 @@ async fn all_fields_of_a_replay_and_no_others_are_documented() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let fields: BTreeSet<_> = found["report"].as_object().unwrap().keys().collect();
     // The other table with names is for the record's `by`.
-    let text = document("host/docs/replay.md");
+    let text = document("host/docs/policies/replay.md");
     let (_, fields_on) = text.split_once("| field |").unwrap();
     let documented = names_in_tables(fields_on);
     assert_eq!(documented.iter().collect::<BTreeSet<_>>(), fields);
@@ -466,7 +466,7 @@ async fn all_fields_of_a_replay_and_no_others_are_documented() {
 
 #[test]
 fn the_scenario_and_the_manifest_in_the_documents_are_real() {
-    let authors = document("host/docs/write-a-policy.md");
+    let authors = document("host/docs/policies/write-a-policy.md");
     let scenario = &blocks(&authors, "toml")[0];
     assert!(document("examples/policies/scenarios.toml").contains(scenario));
     let manifest = &blocks(&authors, "toml")[1];
@@ -492,7 +492,7 @@ fn the_program_in_the_readme_is_the_one_that_the_library_tests() {
 /// The two others with programs have tests of their own.
 #[test]
 fn every_program_in_a_document_is_compiled_with_the_features_that_it_uses() {
-    let own = ["README.md", "host/docs/write-a-policy.md"];
+    let own = ["README.md", "host/docs/policies/write-a-policy.md"];
     let mut found = BTreeSet::new();
     for name in documents() {
         let text = document(&name);
@@ -510,7 +510,7 @@ fn every_program_in_a_document_is_compiled_with_the_features_that_it_uses() {
             other => other,
         };
         let source = document(&format!("host/{folder}/src/lib.rs"));
-        let included = format!("#[doc = include_str!(\"../../docs/{library}.md\")]");
+        let included = format!("#[doc = include_str!(\"../../docs/rust/{library}.md\")]");
         let (before, _) = source.split_once(&included).expect(&name);
         let condition = before.trim_end().lines().next_back().unwrap();
         assert!(condition.starts_with("#[cfg(all(doctest, "), "{condition}");

@@ -8,7 +8,7 @@ use backstop_host::config::{Config, rows_of, schema};
 use backstop_tests::documents::{blocks, compare, document};
 use serde_json::Value;
 
-const CONFIGURATION: &str = "host/docs/configuration.md";
+const CONFIGURATION: &str = "host/docs/deploy/configuration.md";
 const SCHEMA: &str = "host/docs/backstop.schema.json";
 
 /// Each section of the document with a table of keys, and the tables whose keys it has.

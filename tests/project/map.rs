@@ -7,7 +7,7 @@ use backstop_tests::documents::{document, top};
 
 #[test]
 fn every_file_that_the_architecture_names_exists() {
-    let text = document("host/docs/architecture.md");
+    let text = document("host/docs/contributing/architecture.md");
     let names: Vec<_> = text.split('`').skip(1).step_by(2).collect();
     let is_path = |name: &&str| name.contains('/') && !name.contains([' ', ':', '<', '*']);
     let paths: Vec<_> = names.iter().copied().filter(is_path).collect();
@@ -136,7 +136,7 @@ fn texts_of_errors(code: &str) -> impl Iterator<Item = String> {
 
 /// What `troubleshooting.md` explains, with its level.
 fn explained() -> Vec<(String, String)> {
-    let text = document("host/docs/troubleshooting.md");
+    let text = document("host/docs/operate/troubleshooting.md");
     let entries = text.lines().filter_map(|line| {
         let (message, level) = line.strip_prefix("**`")?.split_once("`** (")?;
         let (level, _) = level.split_once(')')?;
@@ -178,7 +178,7 @@ fn all_warnings_and_errors_of_the_log_and_no_others_are_explained() {
         .collect();
     assert!(
         missing.is_empty() && gone.is_empty(),
-        "host/docs/troubleshooting.md has no entry for {missing:#?} and one for {gone:#?}"
+        "host/docs/operate/troubleshooting.md has no entry for {missing:#?} and one for {gone:#?}"
     );
 }
 
@@ -223,7 +223,7 @@ fn messages_that_are_values_are_explained_too() {
             .any(|(entry, of)| message.starts_with(entry.as_str()) && of == level);
         assert!(
             is_explained,
-            "host/docs/troubleshooting.md has no entry for {level} {message}"
+            "host/docs/operate/troubleshooting.md has no entry for {level} {message}"
         );
     }
 }

@@ -298,7 +298,10 @@ fn every_file_of_the_project_in_the_documents_exists() {
     for (name, text) in current() {
         for code in code(&text) {
             let is_path = folders.iter().any(|folder| code.starts_with(folder));
-            if is_path && !code.contains([' ', '*', '<']) && name != "host/docs/architecture.md" {
+            if is_path
+                && !code.contains([' ', '*', '<'])
+                && name != "host/docs/contributing/architecture.md"
+            {
                 let is_there = top().join(&code).exists() || Path::new(&code).extension().is_none();
                 // `policies/orders/` and the like are folders of readers.
                 assert!(is_there, "{name}: {code}");
@@ -321,7 +324,7 @@ fn every_list_of_the_built_in_policies_is_complete() {
         assert!(lists > 0, "{name} lists no policies");
         assert_eq!(text.matches(&complete).count(), lists, "{name}");
     }
-    let table = document("host/docs/policies.md");
+    let table = document("host/docs/policies/policies.md");
     for name in NAMES {
         assert!(table.contains(&format!("`{name}`")), "policies.md: {name}");
         let folder = top().join("policies").join(name);
@@ -451,7 +454,7 @@ fn every_configuration_in_a_document_is_valid() {
 /// A number of the first page that the page of measurements does not have is nobody's.
 #[test]
 fn every_figure_of_the_readme_is_in_the_measurements() {
-    let measured = document("host/docs/measurements.md");
+    let measured = document("host/docs/contributing/measurements.md");
     let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
     let numbers = |text: &str| -> BTreeSet<String> {
         text.split(|c| !is_of_number(c))
@@ -473,7 +476,7 @@ fn every_figure_of_the_readme_is_in_the_measurements() {
     for number in numbers(line.unwrap()) {
         assert!(
             known.contains(&number) || rounded.contains(&number),
-            "{number} is not in host/docs/measurements.md"
+            "{number} is not in host/docs/contributing/measurements.md"
         );
     }
 }

@@ -39,7 +39,7 @@ async fn the_picture_in_the_readme_is_the_output_of_the_demo() {
     demo.env_remove("NO_COLOR").env("CLICOLOR_FORCE", "1");
     let output = text(&demo.output().await.unwrap().stdout);
     let shown = shown_of_demo(&output);
-    let file = top().join("host/docs/demo.svg");
+    let file = top().join("host/docs/pictures/demo.svg");
     if std::env::var_os("RENEW").is_some() {
         let description = "backstop demo: orders fail and are retried, a policy is edited and takes over, a malicious one is rejected";
         std::fs::write(&file, terminal::picture(&shown, description)).unwrap();

@@ -16,7 +16,7 @@ pub fn document(name: &str) -> String {
     std::fs::read_to_string(top().join(name)).unwrap()
 }
 
-/// The names of all documents: those of `host/docs`, and those that lead to them.
+/// The names of all documents: those of `host/docs` and its folders, and those that lead to them.
 pub fn documents() -> Vec<String> {
     let ours = [
         "README.md",
@@ -24,15 +24,20 @@ pub fn documents() -> Vec<String> {
         "CHANGELOG.md",
         "examples/lambda/README.md",
     ];
-    let folder = std::fs::read_dir(top().join("host/docs")).unwrap();
-    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let of_folder = names
-        .filter(|name| name.ends_with(".md"))
-        .map(|name| format!("host/docs/{name}"));
-    ours.map(str::to_owned)
-        .into_iter()
-        .chain(of_folder)
-        .collect()
+    let mut found: Vec<_> = ours.map(str::to_owned).into();
+    let mut folders = vec!["host/docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(top().join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{folder}/{}", entry.file_name().into_string().unwrap());
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(name);
+            } else if name.ends_with(".md") {
+                found.push(name);
+            }
+        }
+    }
+    found
 }
 
 /// The fenced blocks of a language.

@@ -8,7 +8,7 @@ import re
 
 
 def opened(event):
-    """The event as it was first sent, and which attempt at it this is: by the rule of host/docs/lambda.md."""
+    """The event as it was first sent, and which attempt at it this is: by the rule of host/docs/deploy/lambda.md."""
     match event:
         case {
             "_retry_metadata": {"attempt": int() | float() as attempt, "initial_timestamp": int() | float() as first} as metadata,

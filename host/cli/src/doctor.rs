@@ -42,7 +42,7 @@ Examples:
   Print the IAM policy that a configuration needs, for a role of its own:
     backstop doctor --config backstop.toml --iam > backstop-iam.json
 
-For each queue, the policy is simulated as by `backstop policy simulate`, with messages that fail with HTTP 503 until they are given up. The rate times the mean of all delays of a message is the number that waits at once. host/docs/holding.md explains how messages wait.
+For each queue, the policy is simulated as by `backstop policy simulate`, with messages that fail with HTTP 503 until they are given up. The rate times the mean of all delays of a message is the number that waits at once. host/docs/deploy/holding.md explains how messages wait.
 
 It needs sqs:GetQueueUrl, sqs:GetQueueAttributes, lambda:ListEventSourceMappings, lambda:GetFunction, lambda:GetFunctionEventInvokeConfig and lambda:GetFunctionRecursionConfig; and for the queues of a consumer, the permissions of `backstop run`. It connects to HTTP handlers, but sends them nothing.
 

@@ -47,7 +47,7 @@ Examples:
     printf 'one\\ntwo\\n' | backstop run --queue-url local:try --policy ./mine.wasm --exec ./work.sh --messages -
 
 Credentials, region and endpoint come from the usual environment variables and profiles of the AWS SDK.
-On SIGTERM and SIGINT, messages in progress finish (see --grace) and the others return to the queue; a second signal stops at once. On SIGHUP, a host with a configuration reads it again (host/docs/operating.md), and any other one stops.";
+On SIGTERM and SIGINT, messages in progress finish (see --grace) and the others return to the queue; a second signal stops at once. On SIGHUP, a host with a configuration reads it again (host/docs/operate/operating.md), and any other one stops.";
 
 /// Consume queues: pass each message to a handler, and each failure to a policy
 ///
@@ -57,7 +57,7 @@ On SIGTERM and SIGINT, messages in progress finish (see --grace) and the others 
 #[command(group(ArgGroup::new("what").required(true).args(["config", "queue_url"])))]
 #[command(group(ArgGroup::new("handler").args(["http", "exec", "lambda"])))]
 pub(super) struct Args {
-    /// Consume the queues in this configuration (host/docs/configuration.md) [default: backstop.toml, if it is in this folder]
+    /// Consume the queues in this configuration (host/docs/deploy/configuration.md) [default: backstop.toml, if it is in this folder]
     #[arg(long, value_name = "FILE", conflicts_with_all = conflicts())]
     pub(super) config: Option<PathBuf>,
 

@@ -36,7 +36,7 @@ Examples:
   Everything that would wait for more than another hour, on a host elsewhere:
     BACKSTOP_ADMIN_TOKEN=… backstop wake orders --due-after 1h --admin http://10.0.0.7:9465
 
-No message comes later than it would have. Attempts are not reset. A message that is held by being sent again comes when its hop ends, after 15 minutes at most. Hosts on other machines need --admin, once for each. host/docs/waiting.md explains more.";
+No message comes later than it would have. Attempts are not reset. A message that is held by being sent again comes when its hop ends, after 15 minutes at most. Hosts on other machines need --admin, once for each. host/docs/operate/waiting.md explains more.";
 
 /// Bring waiting messages back sooner, spread over a time
 ///

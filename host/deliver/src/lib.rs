@@ -60,5 +60,5 @@ pub use target::{Duplicates, EntryResult, Group, Limits, RequestError, Target};
 
 /// Compiles the examples of the document.
 #[cfg(all(doctest, feature = "sqs"))]
-#[doc = include_str!("../../docs/deliver.md")]
+#[doc = include_str!("../../docs/rust/deliver.md")]
 struct Documentation;

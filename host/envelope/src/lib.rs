@@ -48,7 +48,7 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Parses an event that is an envelope as `host/docs/lambda.md` defines it: an object with exactly the two keys, whose metadata is an object with an integer `attempt` and an `initial_timestamp`, both in range. Anything else is the sender's own event, whatever keys it has.
+    /// Parses an event that is an envelope as `host/docs/deploy/lambda.md` defines it: an object with exactly the two keys, whose metadata is an object with an integer `attempt` and an `initial_timestamp`, both in range. Anything else is the sender's own event, whatever keys it has.
     pub fn open(event: &'a str) -> Option<Self> {
         let event = Object::parse(event).ok().filter(|it| it.len() == 2)?;
         let payload = event.get(PAYLOAD)?;

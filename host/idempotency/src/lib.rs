@@ -80,5 +80,5 @@ pub use store::{Store, StoreError};
 
 /// Compiles the examples of the document.
 #[cfg(all(doctest, feature = "dynamodb"))]
-#[doc = include_str!("../../docs/idempotency.md")]
+#[doc = include_str!("../../docs/rust/idempotency.md")]
 struct Documentation;

@@ -56,7 +56,7 @@ async fn serve(log: &BackgroundWriter) -> anyhow::Result<()> {
     for name in unknown_variables(names) {
         tracing::warn!(
             variable = name,
-            "unknown setting: the variable is ignored; host/docs/lambda.md lists the settings"
+            "unknown setting: the variable is ignored; host/docs/deploy/lambda.md lists the settings"
         );
     }
     let own = env::var("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default();

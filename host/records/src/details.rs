@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::record::DecisionRecord;
 
-/// The names of the details that a record keeps if the failure has a status: headers of responses that say nothing of who may do what, and the details of Backstop's own. `host/docs/decision-record.md` lists them.
+/// The names of the details that a record keeps if the failure has a status: headers of responses that say nothing of who may do what, and the details of Backstop's own. `host/docs/operate/decision-record.md` lists them.
 pub const KEPT_DETAILS: [&str; 45] = [
     // Backstop's own.
     "approximateInvokeCount",

@@ -1,6 +1,6 @@
 //! The decision record: one JSON line for each decision, with everything that is needed to repeat the decision. Lines with the field `event` are [`EventRecord`]s: what became of a message afterwards.
 //!
-//! `host/docs/decision-record.md` documents every field.
+//! `host/docs/operate/decision-record.md` documents every field.
 //!
 //! ```no_run
 //! use backstop_records::DecisionRecord;

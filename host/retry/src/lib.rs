@@ -112,5 +112,5 @@ pub use run::{Always, Condition, RetryIf, RetryIfOk, Run};
 
 /// Compiles the examples of the document, with the features that they use. The tests of the workspace have these.
 #[cfg(all(doctest, feature = "anyhow", feature = "reqwest", feature = "wasm"))]
-#[doc = include_str!("../../docs/retrier.md")]
+#[doc = include_str!("../../docs/rust/retrier.md")]
 struct Documentation;

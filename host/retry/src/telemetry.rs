@@ -1,4 +1,4 @@
-//! The metrics by name: [`METRICS`] lists them all, and `host/docs/metrics.md` documents them.
+//! The metrics by name: [`METRICS`] lists them all, and `host/docs/operate/metrics.md` documents them.
 //!
 //! A retrier and a budget bind their metrics to the exporter when they are built, so the exporter has to be installed first. Without one, nothing is recorded.
 

@@ -1,4 +1,4 @@
-//! The metrics by name: [`METRICS`] lists them all, and `host/docs/metrics.md` documents them.
+//! The metrics by name: [`METRICS`] lists them all, and `host/docs/operate/metrics.md` documents them.
 //!
 //! Without a running exporter nothing is recorded, and a count costs the test of a pointer. Counters are bound to the exporter when they are created, so the exporter has to start first.
 

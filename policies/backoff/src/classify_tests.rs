@@ -135,7 +135,7 @@ fn each_source_is_classified_as_it_documents() {
             Transient,
             "ConnectionReset TimedOut std::io::ErrorKind::BrokenPipe tokio::time::error::Elapsed",
         ),
-        // The errors of idempotent work (host/docs/failures.md), as a function reports them: without a status.
+        // The errors of idempotent work (host/docs/workers/failures.md), as a function reports them: without a status.
         (
             Transient,
             "InProgress IdempotencyLeaseEnded IdempotencyStoreUnavailable",

@@ -31,7 +31,7 @@ The first Ctrl-C (or SIGTERM) finishes the requests in flight and writes the res
 
 It needs dynamodb:DescribeTable and dynamodb:BatchWriteItem.
 
-Exits with 0 if every entry was delivered, with 9 if some are undelivered, and with 5 if the table can't be used. host/docs/deliver.md explains more."#;
+Exits with 0 if every entry was delivered, with 9 if some are undelivered, and with 5 if the table can't be used. host/docs/rust/deliver.md explains more."#;
 
 /// Deliver puts and deletes to a DynamoDB table
 #[derive(Debug, Parser)]

@@ -23,7 +23,7 @@ The first Ctrl-C (or SIGTERM) finishes the requests in flight and writes the res
 
 It needs firehose:DescribeDeliveryStream and firehose:PutRecordBatch.
 
-Exits with 0 if every record was delivered, with 9 if some are undelivered, and with 5 if the stream can't be used. host/docs/deliver.md explains more."#;
+Exits with 0 if every record was delivered, with 9 if some are undelivered, and with 5 if the stream can't be used. host/docs/rust/deliver.md explains more."#;
 
 /// Deliver records to a Firehose stream
 #[derive(Debug, Parser)]

@@ -39,7 +39,7 @@ In a FIFO queue, each message is sent after the one before it in its group: many
 
 It needs sqs:SendMessage and sqs:GetQueueAttributes.
 
-Exits with 0 if every entry was delivered, with 9 if some are undelivered, and with 5 if the queue can't be used. host/docs/deliver.md explains more."#;
+Exits with 0 if every entry was delivered, with 9 if some are undelivered, and with 5 if the queue can't be used. host/docs/rust/deliver.md explains more."#;
 
 /// Deliver messages to an SQS queue, standard or FIFO
 #[derive(Debug, Parser)]

@@ -49,7 +49,7 @@ There is no command that deletes letters without keeping them.";
 
 /// List, show, triage, move back and keep dead letters
 ///
-/// The letters of Backstop, of SQS's own redrive policies, of Lambda's destinations and DeadLetterConfig, and of SNS. Reading a queue is receiving from it: letters are invisible to others while a command reads, and visible again when it ends, also after Ctrl-C. A queue whose own redrive policy could move letters because they are read is refused. host/docs/dead-letters.md explains more.
+/// The letters of Backstop, of SQS's own redrive policies, of Lambda's destinations and DeadLetterConfig, and of SNS. Reading a queue is receiving from it: letters are invisible to others while a command reads, and visible again when it ends, also after Ctrl-C. A queue whose own redrive policy could move letters because they are read is refused. host/docs/operate/dead-letters.md explains more.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {

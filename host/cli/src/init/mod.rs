@@ -44,9 +44,9 @@ Examples:
 
 It reads the attributes of the queue and changes nothing there. It needs sqs:GetQueueAttributes, with the credentials, region and endpoint of the AWS SDK's usual places. What it writes is yours to edit; no file is overwritten, and a second run adds what is missing. Continue with `backstop doctor` and `backstop run` in the folder.
 
-backstop.toml: the queue, its handler, a policy, and a limit on attempts that fits the queue's redrive policy. host/docs/configuration.md has every key.
+backstop.toml: the queue, its handler, a policy, and a limit on attempts that fits the queue's redrive policy. host/docs/deploy/configuration.md has every key.
 backstop-iam.json: the permissions that the host needs for it, as `backstop doctor --iam` prints them.
-kubernetes/: with --kubernetes, what `kubectl apply --kustomize` takes, for a cluster of yours (host/docs/deploy.md).
+kubernetes/: with --kubernetes, what `kubectl apply --kustomize` takes, for a cluster of yours (host/docs/deploy/deploy.md).
 ecs/task-definition.json: with --ecs, what `aws ecs register-task-definition` takes.";
 
 /// Write a configuration for a queue and a handler, with the IAM policy that it needs

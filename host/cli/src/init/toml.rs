@@ -7,11 +7,11 @@ use super::seen::Seen;
 
 const HEAD: &str = "\
 # The queue that `backstop run` serves in this folder. `backstop doctor` checks it.
-# All keys, with their defaults: host/docs/configuration.md.
+# All keys, with their defaults: host/docs/deploy/configuration.md.
 ";
 
 const ADMIN: &str = "
-# Probes, metrics, the page and commands from other machines. Other addresses than this one need a token (host/docs/admin.md).
+# Probes, metrics, the page and commands from other machines. Other addresses than this one need a token (host/docs/operate/admin.md).
 # admin = \"127.0.0.1:9465\"
 ";
 

@@ -22,7 +22,7 @@ Examples:
   For half an hour, on a host elsewhere:
     BACKSTOP_ADMIN_TOKEN=… backstop pause orders --for 30m --admin http://10.0.0.7:9465
 
-Attempts under way end as usual. Messages that were received already return to the queue without an attempt, and those that wait for a retry come to the queue when they are due, and stay there. The pause survives a restart of the host, if that has a cache. `backstop resume` ends it; host/docs/operating.md explains more.";
+Attempts under way end as usual. Messages that were received already return to the queue without an attempt, and those that wait for a retry come to the queue when they are due, and stay there. The pause survives a restart of the host, if that has a cache. `backstop resume` ends it; host/docs/operate/operating.md explains more.";
 
 /// Stop polling a queue, until it is resumed or for a time
 ///

@@ -33,7 +33,7 @@ Examples:
   The same on two hosts elsewhere, which receive the messages that the other one sends again:
     backstop policy reconsider orders --admin http://10.0.0.7:9465 --admin http://10.0.0.8:9465
 
-Decisions are pure: a version decides about a remembered failure as it would have at the time. Only retries that come sooner are applied. What the version would delay, dead-letter or discard is counted and waits as it did. A message that is held by being sent again comes when its hop ends, after 15 minutes at most, or later if it is not due then. host/docs/waiting.md explains more.";
+Decisions are pure: a version decides about a remembered failure as it would have at the time. Only retries that come sooner are applied. What the version would delay, dead-letter or discard is counted and waits as it did. A message that is held by being sent again comes when its hop ends, after 15 minutes at most, or later if it is not due then. host/docs/operate/waiting.md explains more.";
 
 /// Decide about waiting messages again with the active version, and bring those back sooner for which it says so
 #[derive(Debug, Parser)]

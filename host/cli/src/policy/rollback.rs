@@ -23,7 +23,7 @@ Examples:
     BACKSTOP_ADMIN_TOKEN=… backstop policy rollback orders --admin http://10.0.0.7:9465
 
 A version that was rolled back is not loaded again, not even after a restart, until its source has another version.
-A version that keeps breaking is rolled back automatically: see `rollback` in host/docs/configuration.md.";
+A version that keeps breaking is rolled back automatically: see `rollback` in host/docs/deploy/configuration.md.";
 
 /// Roll back to the previous good version, in the hosts that run on this machine or in those of --admin
 ///

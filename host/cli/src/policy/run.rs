@@ -160,7 +160,7 @@ fn read(path: &Path) -> Result<(Failure, Option<Payload>)> {
     let text = without_events(&read.map_err(unreadable("the failure", path))?);
     let malformed = || {
         format!(
-            "{}: expected the JSON of a failure, or a decision record (host/docs/decision-record.md)",
+            "{}: expected the JSON of a failure, or a decision record (host/docs/operate/decision-record.md)",
             path.display()
         )
     };

@@ -31,7 +31,7 @@ Examples:
   For a script:
     backstop waiting orders --json | jq '.queues[] | {queue, waiting, groups}'
 
-A host remembers the messages that it has made invisible or sent again, at most 120,000 of each queue, also across a restart if it has a cache. No API of SQS lists such messages. `backstop wake` brings them back sooner; `backstop why MESSAGE-ID` explains one. host/docs/waiting.md explains more.";
+A host remembers the messages that it has made invisible or sent again, at most 120,000 of each queue, also across a restart if it has a cache. No API of SQS lists such messages. `backstop wake` brings them back sooner; `backstop why MESSAGE-ID` explains one. host/docs/operate/waiting.md explains more.";
 
 /// Show which messages wait for their next attempt, why, and until when
 ///

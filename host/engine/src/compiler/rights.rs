@@ -1,6 +1,6 @@
 //! Takes from a child that compiles the rights that compiling does not need, before it reads anything: a hostile file that gets control of the compiler finds no descriptor, file, network or program to use.
 //!
-//! All of it is best effort, since kernels and containers differ: what one of them does not grant, another part still forbids. `host/docs/versions.md` says what holds where.
+//! All of it is best effort, since kernels and containers differ: what one of them does not grant, another part still forbids. `host/docs/policies/versions.md` says what holds where.
 
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};

@@ -1,6 +1,6 @@
 //! The admin interface of a host: JSON over HTTP/1.1, on a Unix socket in the private cache directory and at an address that the operator names.
 //!
-//! A connection goes through these modules: `http_server` accepts it and bounds what it may cost, `guard` refuses requests of other sites and without the token, `router` finds the route, and a function in `routes` answers. [`Interface`] is what the routes reach. `client` is the other side: how commands find hosts and query them. `host/docs/admin.md` documents the interface.
+//! A connection goes through these modules: `http_server` accepts it and bounds what it may cost, `guard` refuses requests of other sites and without the token, `router` finds the route, and a function in `routes` answers. [`Interface`] is what the routes reach. `client` is the other side: how commands find hosts and query them. `host/docs/operate/admin.md` documents the interface.
 
 mod address;
 mod answer;

@@ -123,7 +123,7 @@ fn find(
     };
     let Some((first, _)) = at_path().next() else {
         return Err(Refused::not_found(format!(
-            "there is no path {}: host/docs/admin.md lists them",
+            "there is no path {}: host/docs/operate/admin.md lists them",
             one_line(path)
         )));
     };

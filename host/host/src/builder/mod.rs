@@ -21,7 +21,7 @@ use crate::queue::{Connections, Message, short_name};
 
 /// A host: queues, a handler and a policy for each, and what they share.
 ///
-/// Everything that a `backstop.toml` can say has a method here, with the same name and the same default (see `host/docs/configuration.md`). Values are checked when the host starts; an error names the method and what it expects. The methods of a queue apply to the queue named last by [`queue`](Self::queue) or [`and_queue`](Self::and_queue), and to all queues after [`from_file`](Self::from_file).
+/// Everything that a `backstop.toml` can say has a method here, with the same name and the same default (see `host/docs/deploy/configuration.md`). Values are checked when the host starts; an error names the method and what it expects. The methods of a queue apply to the queue named last by [`queue`](Self::queue) or [`and_queue`](Self::and_queue), and to all queues after [`from_file`](Self::from_file).
 ///
 /// ```no_run
 /// # use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::config::raw::{self, Span};
 
 /// Values that all queues share.
 impl Backstop {
-    /// Appends a record of every decision to this file; `-` is standard output (`host/docs/decision-record.md`).
+    /// Appends a record of every decision to this file; `-` is standard output (`host/docs/operate/decision-record.md`).
     pub fn decisions(mut self, path: impl AsRef<Path>) -> Self {
         let record = match path.as_ref() {
             path if path == Path::new("-") => "-".to_owned(),

@@ -1,6 +1,6 @@
 //! The configuration of a host.
 //!
-//! A file, the flags of the command line, environment variables and the methods of [`Backstop`](crate::Backstop) all fill the same raw form, which is checked and converted once, into [`Config`]. `host/docs/configuration.md` documents every key.
+//! A file, the flags of the command line, environment variables and the methods of [`Backstop`](crate::Backstop) all fill the same raw form, which is checked and converted once, into [`Config`]. `host/docs/deploy/configuration.md` documents every key.
 
 mod admin;
 mod admin_proxy;

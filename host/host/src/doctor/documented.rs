@@ -1,10 +1,10 @@
-//! Whether `host/docs/doctor.md` has a finding: for tests, so that its tables stay complete.
+//! Whether `host/docs/deploy/doctor.md` has a finding: for tests, so that its tables stay complete.
 
 use super::Severity;
 
 /// Fails unless a row of the document has this severity and this text, of which `…` stands for any part.
 pub(super) fn expect_row(severity: Severity, text: &str) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/doctor.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/deploy/doctor.md");
     let document = std::fs::read_to_string(path).unwrap();
     let name = serde_json::to_string(&severity).unwrap();
     let is_row = |line: &str| {
@@ -17,7 +17,7 @@ pub(super) fn expect_row(severity: Severity, text: &str) {
     };
     assert!(
         document.lines().any(is_row),
-        "host/docs/doctor.md has no row for this finding ({severity:?}): {text}"
+        "host/docs/deploy/doctor.md has no row for this finding ({severity:?}): {text}"
     );
 }
 

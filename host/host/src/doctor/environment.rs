@@ -73,7 +73,7 @@ impl Environment<'_> {
             let text = match nearest(&name, variables()) {
                 Some(near) => format!("ignores the variable {name}: the setting is {near}"),
                 None => format!(
-                    "ignores the variable {name}, which is no setting: host/docs/lambda.md lists them"
+                    "ignores the variable {name}, which is no setting: host/docs/deploy/lambda.md lists them"
                 ),
             };
             findings.add(Warning, text);

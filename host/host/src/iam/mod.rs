@@ -1,6 +1,6 @@
 //! The IAM policy that a configuration needs, and nothing beyond it: least privilege from the same configuration that runs.
 //!
-//! [`policy`] asks SQS for the ARN and the redrive policy of each queue, and falls back to the URL for the ARN. The rest is pure. `host/docs/configuration.md` and `host/docs/lambda.md` have the same permissions as tables.
+//! [`policy`] asks SQS for the ARN and the redrive policy of each queue, and falls back to the URL for the ARN. The rest is pure. `host/docs/deploy/configuration.md` and `host/docs/deploy/lambda.md` have the same permissions as tables.
 
 mod arn;
 mod document;

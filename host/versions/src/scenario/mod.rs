@@ -1,4 +1,4 @@
-//! Scenarios: what an author expects of a policy, written in a file (`host/docs/scenarios.md`), and the outcome of evaluating it.
+//! Scenarios: what an author expects of a policy, written in a file (`host/docs/policies/scenarios.md`), and the outcome of evaluating it.
 //!
 //! `raw` is the shape of the file, `read` converts it to scenarios, `run` evaluates the policy, and `expected` compares.
 

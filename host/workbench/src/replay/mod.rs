@@ -1,6 +1,6 @@
 //! Recorded decisions, replayed with another policy.
 //!
-//! A record contains everything that its decision depended on, so the policy that made it gives the same decision again, byte for byte, on any machine. Replay compares it with the answer of another policy. [`Lines`] reads records, a [`Candidate`] is evaluated with each, a [`RecordedAnswer`] is what a policy answered, a [`Change`] is a difference between two answers, and a [`Report`] sums up. A [`Life`] has the records of one message. `host/docs/replay.md` explains how records are compared.
+//! A record contains everything that its decision depended on, so the policy that made it gives the same decision again, byte for byte, on any machine. Replay compares it with the answer of another policy. [`Lines`] reads records, a [`Candidate`] is evaluated with each, a [`RecordedAnswer`] is what a policy answered, a [`Change`] is a difference between two answers, and a [`Report`] sums up. A [`Life`] has the records of one message. `host/docs/policies/replay.md` explains how records are compared.
 
 mod answer;
 mod candidate;

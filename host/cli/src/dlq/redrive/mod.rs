@@ -40,7 +40,7 @@ use state::StateArgs;
 const STOPPING: &str = "stopping: batches under way are finished, and letters are made visible again; a second signal stops at once, and loses nothing either";
 
 /// Of letters that keep their attempts without a key, although their queue has some.
-const UNSIGNED: &str = "the letters keep their attempts, and no key signs that: the hosts of the queue handle them under new ids. If the letters can be trusted, --envelope-key-file with the queue's keys keeps their ids (host/docs/redrive.md)";
+const UNSIGNED: &str = "the letters keep their attempts, and no key signs that: the hosts of the queue handle them under new ids. If the letters can be trusted, --envelope-key-file with the queue's keys keeps their ids (host/docs/operate/redrive.md)";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,7 +75,7 @@ Exits with 0 if every letter of the set was moved, with 9 if some were not, and 
 
 /// Move dead letters back: some or all, at a rate, in growing steps
 ///
-/// Each letter is sent to where it comes from, and then deleted. A letter that its target does not accept stays in the dead-letter queue, with the reason in the journal. host/docs/redrive.md explains more.
+/// Each letter is sent to where it comes from, and then deleted. A letter that its target does not accept stays in the dead-letter queue, with the reason in the journal. host/docs/operate/redrive.md explains more.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Args {
@@ -118,7 +118,7 @@ pub(super) struct Args {
     #[arg(long)]
     keep_attempts: bool,
 
-    /// With --keep-attempts: sign the envelopes with the first key of this file, the queue's envelope-key-file, so that its hosts know the letters by their original ids. That vouches for what the letters say (host/docs/redrive.md)
+    /// With --keep-attempts: sign the envelopes with the first key of this file, the queue's envelope-key-file, so that its hosts know the letters by their original ids. That vouches for what the letters say (host/docs/operate/redrive.md)
     #[arg(long, value_name = "FILE", requires = "keep_attempts")]
     envelope_key_file: Option<PathBuf>,
 

@@ -30,7 +30,7 @@ Examples:
   Compressed records:
     backstop policy replay decisions-*.gz --policy ./mine.wasm
 
-Exits with 0 if no decision differs (or no more than --allow), with 8 if one does, and with 1 if no record could be compared. `backstop run --decisions FILE` writes records. host/docs/replay.md explains how they are compared";
+Exits with 0 if no decision differs (or no more than --allow), with 8 if one does, and with 1 if no record could be compared. `backstop run --decisions FILE` writes records. host/docs/policies/replay.md explains how they are compared";
 
 /// Replay recorded decisions to see what another policy would have decided
 ///

@@ -27,7 +27,7 @@ Examples:
   What an outage of 40 minutes costs a queue, without and with a breaker:
     backstop policy simulate full-jitter --outage 40m --rate 20/s
 
-host/docs/simulate.md explains how to read the results";
+host/docs/policies/simulate.md explains how to read the results";
 
 /// Simulate when a policy retries, how it copes with contention, or what an outage costs
 ///

@@ -24,7 +24,7 @@ table! {
 
     /// What everybody whom the proxy names may do. With groups, what those may do who are in none of them.
     role: Option<AdminRole> => admin_proxy_role(AdminRole) {
-        row: "what everybody whom the proxy names [may do](page.md#who-may-do-what): `view`, `bodies` or `act`; with `groups`, those who are in none of them",
+        row: "what everybody whom the proxy names [may do](../operate/page.md#who-may-do-what): `view`, `bodies` or `act`; with `groups`, those who are in none of them",
         shown: "with `groups`, nothing",
     }
 

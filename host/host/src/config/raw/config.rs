@@ -14,30 +14,30 @@ table! {
         flag: Some(Flag::new("endpoint-url", "URL", "Use the SQS and Lambda at this URL, instead of the region's").overriding_file()),
     }
 
-    /// Appends a record of every decision to this file; `-` is standard output (`host/docs/decision-record.md`).
+    /// Appends a record of every decision to this file; `-` is standard output (`host/docs/operate/decision-record.md`).
     decisions: Option<Decisions> {
         method: "decisions",
         check: |_, _| Ok(()),
         apply: |host, texts| Ok(texts.iter().fold(host, Backstop::decisions)),
-        flag: Some(Flag::new("decisions", "FILE|-", "Append a record of every decision to this file, or - for standard output (host/docs/decision-record.md)").overriding_file()),
+        flag: Some(Flag::new("decisions", "FILE|-", "Append a record of every decision to this file, or - for standard output (host/docs/operate/decision-record.md)").overriding_file()),
     }
 
-    /// Serves metrics for Prometheus at `http://ADDRESS/metrics`, such as `127.0.0.1:9464` (`host/docs/metrics.md`).
+    /// Serves metrics for Prometheus at `http://ADDRESS/metrics`, such as `127.0.0.1:9464` (`host/docs/operate/metrics.md`).
     metrics: Option<String> => metrics(String) {
-        row: "address and port that serves [metrics](metrics.md)",
+        row: "address and port that serves [metrics](../operate/metrics.md)",
         shown: "off",
-        flag: Some(Flag::new("metrics", "ADDRESS", "Serve Prometheus metrics at http://ADDRESS/metrics, such as 127.0.0.1:9464 (host/docs/metrics.md)").overriding_file()),
+        flag: Some(Flag::new("metrics", "ADDRESS", "Serve Prometheus metrics at http://ADDRESS/metrics, such as 127.0.0.1:9464 (host/docs/operate/metrics.md)").overriding_file()),
     }
 
-    /// Sends spans over OTLP (`otlp`), or none (`none`), as the standard variables `OTEL_*` say (`host/docs/traces.md`). Without it, `OTEL_TRACES_EXPORTER` decides.
+    /// Sends spans over OTLP (`otlp`), or none (`none`), as the standard variables `OTEL_*` say (`host/docs/operate/traces.md`). Without it, `OTEL_TRACES_EXPORTER` decides.
     traces: Option<String> => traces(String) {
-        row: "`otlp` sends [traces](traces.md) as the variables `OTEL_*` say, `none` sends none",
+        row: "`otlp` sends [traces](../operate/traces.md) as the variables `OTEL_*` say, `none` sends none",
         shown: "what `OTEL_TRACES_EXPORTER` says, else `none`",
         check: |_, text| text.parse::<Wish>().map(drop).map_err(|error| error.to_string()),
-        flag: Some(Flag::new("traces", "otlp|none", "Send traces over OTLP as the variables OTEL_* say, or none (host/docs/traces.md) [default: OTEL_TRACES_EXPORTER, else none]").overriding_file()),
+        flag: Some(Flag::new("traces", "otlp|none", "Send traces over OTLP as the variables OTEL_* say, or none (host/docs/operate/traces.md) [default: OTEL_TRACES_EXPORTER, else none]").overriding_file()),
     }
 
-    /// Serves the admin interface at this address, such as `127.0.0.1:9465` (`host/docs/admin.md`). An address that other machines reach needs a token: see [`admin_token_file`](Self::admin_token_file).
+    /// Serves the admin interface at this address, such as `127.0.0.1:9465` (`host/docs/operate/admin.md`). An address that other machines reach needs a token: see [`admin_token_file`](Self::admin_token_file).
     ///
     /// ```no_run
     /// # use backstop_host::Backstop;
@@ -51,9 +51,9 @@ table! {
     /// # }
     /// ```
     admin: Option<String> => admin(String) {
-        row: "address and port that serves the [admin interface](admin.md): status, rollbacks, probes, metrics. One that other machines reach needs a token",
+        row: "address and port that serves the [admin interface](../operate/admin.md): status, rollbacks, probes, metrics. One that other machines reach needs a token",
         shown: "off",
-        flag: Some(Flag::new("admin", "ADDRESS", "Serve the admin interface at http://ADDRESS, such as 127.0.0.1:9465; an address that other machines reach needs a token (host/docs/admin.md)").overriding_file()),
+        flag: Some(Flag::new("admin", "ADDRESS", "Serve the admin interface at http://ADDRESS, such as 127.0.0.1:9465; an address that other machines reach needs a token (host/docs/operate/admin.md)").overriding_file()),
     }
 
     /// The file with the token of the admin interface. Without one, the token is that of the environment variable `BACKSTOP_ADMIN_TOKEN`, if it is set.
@@ -65,13 +65,13 @@ table! {
 
     /// The file with a token of the admin interface for those who look, see the bodies of messages, and change nothing.
     admin_bodies_token_file: Option<PathBuf> => admin_bodies_token_file(Path) {
-        row: "file with another token, for those who [look](page.md#who-may-do-what), see bodies of messages, and change nothing",
+        row: "file with another token, for those who [look](../operate/page.md#who-may-do-what), see bodies of messages, and change nothing",
         shown: "none: who may act may see bodies",
     }
 
     /// The file with a token of the admin interface for those who look at the page, see no bodies of messages, and change nothing.
     admin_view_token_file: Option<PathBuf> => admin_view_token_file(Path) {
-        row: "file with another token, for those who [look](page.md#who-may-do-what), see no bodies, and change nothing",
+        row: "file with another token, for those who [look](../operate/page.md#who-may-do-what), see no bodies, and change nothing",
         shown: "none: who has the token may act",
     }
 
@@ -87,7 +87,7 @@ table! {
 
     /// The hosts that commands query if they name this file, and that the page shows: URLs of admin interfaces.
     fleet: Option<Texts> {
-        row: "URLs of the admin interfaces that [commands](admin.md#commands) with `--config` query, such as `dns+http://backstop.internal:9465`",
+        row: "URLs of the admin interfaces that [commands](../operate/admin.md#commands) with `--config` query, such as `dns+http://backstop.internal:9465`",
         shown: "the hosts of this machine",
         at_once: Some(AtOnce::Commands),
     }
@@ -114,14 +114,14 @@ table! {
 
     /// The file that receives the decision records, or `stdout`.
     record: String {
-        row: "file that receives the [decision records](decision-record.md), or `stdout`",
+        row: "file that receives the [decision records](../operate/decision-record.md), or `stdout`",
         variable: "BACKSTOP_DECISIONS",
         shown: "off",
     }
 
     /// Which lines the records have besides decisions: none, what becomes of messages that have failed, or all, also the success of a first attempt and each copy of a message that is sent again.
     records: Option<Recorded> = "outcomes" => decisions_records(Recorded) {
-        row: "which lines there are: `decisions` alone, `outcomes`, too (success, death, wakes and pauses, after a failure), or `all` ([events](decision-record.md#events))",
+        row: "which lines there are: `decisions` alone, `outcomes`, too (success, death, wakes and pauses, after a failure), or `all` ([events](../operate/decision-record.md#events))",
         shown: "`outcomes`",
     }
 

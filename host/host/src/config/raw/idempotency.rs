@@ -11,7 +11,7 @@ table! {
         row: "the table's name",
         shown: "required",
         method: "idempotency",
-        flag: Some(Flag::new("idempotency-table", "TABLE", "The DynamoDB table that records which messages are done: a repeated message is deleted without its work (host/docs/idempotency.md)")),
+        flag: Some(Flag::new("idempotency-table", "TABLE", "The DynamoDB table that records which messages are done: a repeated message is deleted without its work (host/docs/rust/idempotency.md)")),
     }
 
     /// Where the key is in the body: a JSON pointer or JMESPath. The default is the message's original id.
@@ -45,14 +45,14 @@ table! {
     /// How long the lease of work in progress lasts. It is renewed while the work runs.
     lease: Option<Span> = "20s" => idempotency_lease(Duration) {
         bounds: "at least 1s: the clocks of two machines differ",
-        row: "how long work in progress is protected; renewed while it runs ([what is safe](idempotency.md#leases))",
+        row: "how long work in progress is protected; renewed while it runs ([what is safe](../rust/idempotency.md#leases))",
         flag: Some(Flag::new("idempotency-lease", "DURATION", "How long work in progress is protected; renewed while it runs").requires("idempotency-table")),
     }
 
     /// How long completed work is remembered: SQS keeps a message for 14 days at most, and a policy delays it for 14 days at most.
     expires_after: Option<Span> = "30d" => idempotency_expires_after(Duration) {
         bounds: "at least 1s",
-        row: "how long done work is remembered: [longer than a message can come again](idempotency.md#how-long-records-count)",
+        row: "how long done work is remembered: [longer than a message can come again](../rust/idempotency.md#how-long-records-count)",
         flag: Some(Flag::new("idempotency-expires-after", "DURATION", "How long done work is remembered").requires("idempotency-table")),
     }
 

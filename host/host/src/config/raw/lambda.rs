@@ -15,7 +15,7 @@ table! {
 
     /// The dead-letter queue of the Lambda retry handler, a standard queue.
     dead_letter_queue: Option<DeadLetterQueues> {
-        row: "URL of the dead-letter queue, a standard queue, or [one for each class](#dead-letter-queues-by-class)",
+        row: "URL of the dead-letter queue, a standard queue, or [one for each class](dead-letter-queue.md#dead-letter-queues-by-class)",
         shown: "from the retry queue's redrive policy",
         method: "lambda_dead_letter_queue",
         variable: "BACKSTOP_DEAD_LETTER_QUEUE_URL",
@@ -36,7 +36,7 @@ table! {
         variable: "BACKSTOP_SETTINGS",
     }
 
-    /// Scenarios that every version of the policy has to pass (`host/docs/scenarios.md`).
+    /// Scenarios that every version of the policy has to pass (`host/docs/policies/scenarios.md`).
     scenarios: Option<PathBuf> => lambda_scenarios(Path) {
         row: "as for a queue",
         shown: "none",

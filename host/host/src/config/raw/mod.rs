@@ -1,6 +1,6 @@
 //! The raw form of a configuration: its keys, with the names and types of their values before they are checked. Each key has one entry, in the file of its table. A file is deserialized into the tables; the builder, flags and environment variables set their fields. It is converted once, one level up.
 //!
-//! The flags, the variables, the methods of the builder, the names that errors give to values, the tables of `host/docs/configuration.md` and the schema for editors come from the entries: [`keys`](super::keys) says how.
+//! The flags, the variables, the methods of the builder, the names that errors give to values, the tables of `host/docs/deploy/configuration.md` and the schema for editors come from the entries: [`keys`](super::keys) says how.
 
 mod admin_proxy;
 mod breaker;

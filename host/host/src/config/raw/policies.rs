@@ -49,7 +49,7 @@ table! {
 
     /// The servers that may get a registry's credentials for a token, such as `auth.internal`, in addition to the registry's own host.
     token_servers: Option<Texts> => token_servers(Texts) {
-        row: "servers that may get a registry's credentials for a token, in addition to [its own](registries.md#push-and-pull)",
+        row: "servers that may get a registry's credentials for a token, in addition to [its own](../policies/registries.md#push-and-pull)",
         shown: "none",
         variable: "BACKSTOP_TOKEN_SERVERS",
         flag: Some(Flag::new("token-server", "HOST", "A server that may get a registry's credentials for a token, such as auth.internal; may be repeated. The registry's own host always may").repeated()),
@@ -57,7 +57,7 @@ table! {
 
     /// Rolls a version back when its decisions failed for this many messages within this time. Zero messages disables it. The default is 5 within a minute.
     rollback: Option<Rollback> {
-        row: "`{ broken = N, within = \"DURATION\" }`: roll back after broken decisions on N different messages, or [fewer](versions.md#rolling-back)",
+        row: "`{ broken = N, within = \"DURATION\" }`: roll back after broken decisions on N different messages, or [fewer](../policies/versions.md#rolling-back)",
         shown: "5 within 1m",
         method: "rollback",
     }

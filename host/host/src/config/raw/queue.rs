@@ -16,7 +16,7 @@ table! {
 
     /// The dead-letter queue. The default is the one of the queue's redrive policy.
     dead_letter_queue: Option<DeadLetterQueues> {
-        row: "URL of its dead-letter queue, of the same kind (standard or FIFO), or [one for each class](#dead-letter-queues-by-class)",
+        row: "URL of its dead-letter queue, of the same kind (standard or FIFO), or [one for each class](dead-letter-queue.md#dead-letter-queues-by-class)",
         shown: "from the queue's redrive policy",
         method: "dead_letter_queue",
         flag: Some(Flag::new("dead-letter-queue", "[CLASS=]URL", "The dead-letter queue, or the one for a class of failures: --dead-letter-queue permanent=URL; may be repeated [default: the one in the queue's redrive policy]").repeated()),
@@ -24,7 +24,7 @@ table! {
 
     /// What processes messages. It is required in a file: a program may set a function.
     handler: Option<Handler> {
-        row: "what processes messages, [below](#handlers)",
+        row: "[what processes messages](../workers/handlers.md)",
         shown: "required",
     }
 
@@ -55,23 +55,23 @@ table! {
         flag: Some(Flag::new("set", "NAME=VALUE", "A setting of the policy, such as base=2s; may be repeated").repeated()),
     }
 
-    /// Scenarios that every version of the policy has to pass before it is activated (`host/docs/scenarios.md`).
+    /// Scenarios that every version of the policy has to pass before it is activated (`host/docs/policies/scenarios.md`).
     scenarios: Option<PathBuf> => scenarios(Path) {
-        row: "file of [scenarios](scenarios.md) that every version must pass",
+        row: "file of [scenarios](../policies/scenarios.md) that every version must pass",
         shown: "none",
-        flag: Some(Flag::new("scenarios", "FILE", "Scenarios that every version of the policy must pass before it becomes active (host/docs/scenarios.md)")),
+        flag: Some(Flag::new("scenarios", "FILE", "Scenarios that every version of the policy must pass before it becomes active (host/docs/policies/scenarios.md)")),
     }
 
     /// The name of the policy that every version has to be signed for, with a time that is not before that of a version that was active. It requires [`require_signature`](Backstop::require_signature).
     signed_for: Option<String> => signed_for(String) {
-        row: "the name of the policy that every version must be [signed for](registries.md#what-a-signature-is-for), and not earlier than one that was active; needs `require-signature`",
+        row: "the name of the policy that every version must be [signed for](../policies/registries.md#what-a-signature-is-for), and not earlier than one that was active; needs `require-signature`",
         shown: "any signed file",
         flag: Some(Flag::new("signed-for", "NAME", "Reject versions that are not signed for the policy with this name, or signed earlier than one that was active").requires("require-signature")),
     }
 
     /// A shadow: a second policy that is evaluated for every failure and compared with the first one. It has no effect on messages.
     shadow: Option<Policy> => shadow(Policy) {
-        row: "a [shadow](policies.md#shadows), named as `policy` is",
+        row: "a [shadow](../policies/policies.md#shadows), named as `policy` is",
         shown: "none",
         flag: Some(Flag::new("shadow", "NAME|FILE", "A policy to evaluate in addition to the active one. Its decisions are compared, counted and recorded, but never applied")),
     }
@@ -130,7 +130,7 @@ table! {
 
     /// How often the depth of the queue and of its dead-letter queues is read while metrics are served, a request for each; `0s` for never.
     depth_poll: Option<Span> = "30s" => depth_poll(Duration) as Duration {
-        row: "how often the [depth](metrics.md#depth) of the queue and of its dead-letter queues is read while metrics are served, {bounds}: a request for each, and none at 0s",
+        row: "how often the [depth](../operate/metrics.md#depth) of the queue and of its dead-letter queues is read while metrics are served, {bounds}: a request for each, and none at 0s",
         bounds: "0s or 5s to 1h",
     }
 
@@ -157,7 +157,7 @@ table! {
 
     /// What messages that wait are grouped by, such as their tenant: the text at a JSON pointer or in an attribute, which is kept while they wait.
     group_by: Option<String> => group_by(String) as Option<InCommon> {
-        row: "what [messages that wait are grouped by](waiting.md#groups), as well: the text at a JSON pointer such as `/tenant`, or in an attribute, such as `attribute:tenant`",
+        row: "what [messages that wait are grouped by](../operate/waiting.md#groups), as well: the text at a JSON pointer such as `/tenant`, or in an attribute, such as `attribute:tenant`",
         shown: "code and class alone",
     }
 
@@ -174,11 +174,11 @@ table! {
         flag: Some(Flag::new("hold", "visibility|resend|auto", "How failed messages wait for their next attempt: invisible in their queue, sent to it again, or whichever is possible")),
     }
 
-    /// A file with the secret keys by which the hosts of a fleet know the envelopes of messages that were sent again, one in each line (`host/docs/holding.md`). Without it, each host knows those that it made itself since its start.
+    /// A file with the secret keys by which the hosts of a fleet know the envelopes of messages that were sent again, one in each line (`host/docs/deploy/holding.md`). Without it, each host knows those that it made itself since its start.
     envelope_key_file: Option<PathBuf> => envelope_key_file(Path) as Option<PathBuf> {
         row: "file with the keys by which all hosts of the queue know [messages that were sent again](holding.md#who-wrote-an-envelope), one in each line",
         shown: "each host knows its own since its start",
-        flag: Some(Flag::new("envelope-key-file", "FILE", "A file with the secret keys by which the hosts of a fleet know the envelopes of messages that were sent again, one in each line: the first one signs (host/docs/holding.md)")),
+        flag: Some(Flag::new("envelope-key-file", "FILE", "A file with the secret keys by which the hosts of a fleet know the envelopes of messages that were sent again, one in each line: the first one signs (host/docs/deploy/holding.md)")),
     }
 
     /// How long a received message stays invisible; a heartbeat renews it. The default is the queue's.
