@@ -10,6 +10,8 @@ use backstop_tests::eventually;
 use backstop_tests::lambda::{FAILS_WHEN_TOLD, Function};
 use backstop_tests::worker::{Worker, status};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 /// The trace context of a message.
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -58,7 +60,42 @@ async fn the_worker_receives_the_headers_of_the_worker_daemon() {
     );
 }
 
-/// Everything that a message can have is in this one: what a worker gets is what the table of configuration.md names.
+/// Servers close idle connections, and a request that meets a close is a failed attempt: so none is sent on a connection that was idle for long.
+#[tokio::test]
+async fn a_worker_gets_a_later_message_on_a_new_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let worker = tokio::spawn(async move {
+        let mut answers = vec![
+            &b"HTTP/1.1 204 Done\r\n\r\n"[..],
+            b"HTTP/1.1 503 Busy\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n",
+        ];
+        // Each connection has one answer, and stays open.
+        let mut open = Vec::new();
+        while !answers.is_empty() {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = vec![0; 4_096];
+            // A start connects and sends nothing.
+            if stream.read(&mut request).await.unwrap() > 0 {
+                stream.write_all(answers.pop().unwrap()).await.unwrap();
+                open.push(stream);
+            }
+        }
+        open
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let messages = folder.path().join("messages");
+    std::fs::write(&messages, "one\n").unwrap();
+    let messages = messages.to_str().unwrap();
+    let run = ["run", "--queue-url", "local:q", "--http", &url];
+    let run = command(&[&run[..], &["--messages", messages]].concat()).output();
+    let output = run.await.unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("received=2 succeeded=1 retried=1"), "{log}");
+    assert_eq!(worker.await.unwrap().len(), 2);
+}
+
+/// Everything that a message can have is in this one: what a worker gets is what the table of handlers.md names.
 #[tokio::test]
 async fn a_worker_gets_the_headers_and_variables_that_the_document_names_and_no_others() {
     let queues = Queues::fifo(&ministack().endpoint, &[]).await;

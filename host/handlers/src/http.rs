@@ -26,6 +26,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a health path may take to answer.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a connection stays open without a request. Servers close idle connections, too: gunicorn after 2 seconds, Node.js and uvicorn after 5. A request that meets such a close fails like one whose worker has died, and is an attempt.
+const IDLE_TIMEOUT: Duration = Duration::from_millis(1500);
+
 /// Where and how messages are posted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpOptions {
@@ -197,6 +200,7 @@ fn client(proxy: Option<&Proxy>, connect_timeout: Duration) -> ClientBuilder {
     client
         .user_agent(concat!("backstop/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(connect_timeout)
+        .pool_idle_timeout(IDLE_TIMEOUT)
         .redirect(reqwest::redirect::Policy::none())
 }
 
