@@ -15,5 +15,6 @@ mod map;
 mod modules;
 mod names;
 mod picture;
-mod rust_worker;
+mod rust_programs;
 mod sleeps;
+mod workers;

@@ -1,10 +1,11 @@
-//! The worker in `examples/rust-worker`, run as documented.
+//! The programs of the page for Rust programs are the examples, and do what it shows.
 
 use std::process::Stdio;
 
 use backstop_engine::PolicyDigest;
 use backstop_tests::aws::{CREDENTIALS, Queues};
 use backstop_tests::backstop::{command, program, text};
+use backstop_tests::documents::{blocks, document};
 use backstop_tests::emulator::ministack;
 use backstop_tests::eventually;
 use backstop_tests::policies::Rule;
@@ -12,12 +13,18 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 
 #[tokio::test]
-async fn it_handles_three_orders_in_memory() {
-    let output = Command::new(program("rust-worker")).output().await.unwrap();
-    assert_eq!(
-        text(&output.stdout),
-        "orders: 2 succeeded, 1 retried, 1 dead-lettered\n"
-    );
+async fn the_programs_of_the_page_do_what_it_shows() {
+    let page = document("host/docs/rust/programs.md");
+    let (sources, outputs) = (blocks(&page, "rust"), blocks(&page, "text"));
+    let names = ["rust-worker", "rust-calls"];
+    assert_eq!((sources.len(), outputs.len()), (names.len(), names.len()));
+    for (name, (source, shown)) in names.iter().zip(sources.iter().zip(outputs)) {
+        assert_eq!(*source, document(&format!("examples/{name}/src/main.rs")));
+        let run = format!("cargo run --package {name}\n");
+        assert!(blocks(&page, "sh").contains(&run), "{run}");
+        let output = Command::new(program(name)).output().await.unwrap();
+        assert_eq!(text(&output.stdout), shown, "{name}");
+    }
 }
 
 /// A policy that accepts all settings and has this delay.
