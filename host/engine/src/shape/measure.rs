@@ -10,7 +10,7 @@ macro_rules! measures {
     ($($(#[$meaning:meta])* $measure:ident = $title:literal, $limit:expr;)+) => {
         /// A measure of a file, with its limit: for the complete file, or, if the title contains "in one", for the largest of its kind.
         ///
-        /// The limits are fixed. Every language of `backstop policy new` stays well below them; `host/docs/policies/policies.md` has the table.
+        /// The limits are fixed. Every language of `backstop policy new` stays well below them; `host/docs/contributing/limits-and-sources.md` has the table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Measure {
             $($(#[$meaning])* $measure,)+
