@@ -35,7 +35,7 @@ async fn the_demo_loses_nothing_and_shows_a_swap_and_a_refusal() {
         "is active from now on",
         "rejected: it ran out of fuel",
         "stays active",
-        "dead-lettered: permanent: ValidationException",
+        "ValidationException  permanent  dead-lettered",
         "sent            100",
         "Nothing was lost.",
     ] {

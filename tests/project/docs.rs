@@ -20,7 +20,6 @@ use serde_json::Value;
 #[test]
 fn every_configuration_in_the_documents_is_valid() {
     for name in [
-        "README.md",
         "host/docs/deploy/configuration.md",
         "host/docs/policies/policies.md",
     ] {
@@ -477,23 +476,22 @@ fn the_scenario_and_the_manifest_in_the_documents_are_real() {
 }
 
 #[test]
-fn the_program_in_the_readme_is_the_one_that_the_library_tests() {
-    let library = document("host/backstop/src/lib.rs");
-    let tested: Vec<_> = library
-        .lines()
-        .filter_map(|line| line.strip_prefix("//!"))
-        .map(str::trim)
-        .collect();
-    let shown = &blocks(&document("README.md"), "rust")[0];
-    let shown: Vec<_> = shown.lines().map(str::trim).collect();
-    assert!(tested.windows(shown.len()).any(|lines| lines == shown));
+fn the_worker_and_the_policy_in_the_readme_are_parts_of_the_examples() {
+    let readme = document("README.md");
+    for (language, example) in [
+        ("python", "examples/python-worker/flask_worker.py"),
+        ("ts", "examples/policies/typescript/policy.ts"),
+    ] {
+        let shown = blocks(&readme, language);
+        assert_eq!(shown.len(), 1, "{language}");
+        assert!(document(example).contains(&shown[0]), "{example}");
+    }
 }
 
 /// The others with programs have tests of their own.
 #[test]
 fn every_program_in_a_document_is_compiled_with_the_features_that_it_uses() {
     let own = [
-        "README.md",
         "host/docs/policies/write-a-policy.md",
         "host/docs/rust/programs.md",
     ];

@@ -20,8 +20,8 @@ use crate::terminal::style::{CYAN, DIM, GREEN, RED, YELLOW};
 /// The number of orders.
 pub(super) const TOTAL: u32 = 100;
 
-/// The width of the bar, in characters.
-const BAR: u64 = 40;
+/// The width of the bar, in characters. Each line fits into 80 columns.
+const BAR: u64 = 20;
 
 /// Prints events with the time since the start, or prints nothing.
 #[derive(Debug)]
@@ -55,13 +55,9 @@ impl Timeline {
     pub(super) fn title(&self, policy: &Path) {
         if self.shown {
             println!(
-                "A hundred orders on a queue in memory with the semantics of SQS. This policy decides about failures:"
+                "A hundred orders on a queue in memory with the semantics of SQS: 45 succeed, 20\nhit a flaky network, 20 are throttled, 10 are invalid, 5 meet an outage. The\ntimeline shows four of them, one of each kind. This policy decides, in at most\nfour attempts of each order:"
             );
-            println!("{DIM}{}{DIM:#}", policy.display());
-            println!(
-                "45 succeed, 20 hit a flaky network, 20 are throttled, 10 are invalid, 5 always fail."
-            );
-            println!("The timeline shows four of them, one of each kind.\n");
+            println!("{DIM}{}{DIM:#}\n", policy.display());
         }
     }
 
@@ -81,10 +77,12 @@ impl Timeline {
         }
     }
 
+    /// Without the failure that the policy was evaluated for.
     pub(super) fn rejected(&self, reason: &str) {
+        let cause = reason.split(',').next().unwrap_or(reason);
         self.line(
             "policy",
-            format!("{RED}rejected: {}{RED:#}", one_line(reason)),
+            format!("{RED}rejected: {}{RED:#}", one_line(cause)),
         );
     }
 
@@ -99,10 +97,8 @@ impl Timeline {
         let failure = &record.failure;
         let outcome = match &record.decision.action {
             Action::Retry { delay } => format!("{YELLOW}retry in {delay}{YELLOW:#}"),
-            Action::DeadLetter { reason } => {
-                format!("{RED}dead-lettered: {}{RED:#}", one_line(reason))
-            }
-            Action::Discard { reason } => format!("{RED}discarded: {}{RED:#}", one_line(reason)),
+            Action::DeadLetter { .. } => format!("{RED}dead-lettered{RED:#}"),
+            Action::Discard { .. } => format!("{RED}discarded{RED:#}"),
         };
         let what = format!(
             "attempt {}  {:<20} {:<10} {outcome}",
@@ -170,7 +166,7 @@ impl Timeline {
             without_batches(summary)
         );
         println!(
-            "\n{GREEN}Nothing was lost.{GREEN:#} The same policy works in production: see backstop run --help"
+            "\n{GREEN}Nothing was lost.{GREEN:#} The same policy works on SQS: see backstop run --help"
         );
     }
 }
