@@ -7,13 +7,20 @@ pub use backstop_backoff::pattern::matches;
 
 /// Shortens `text` to at most `bytes` bytes, at a character boundary.
 pub fn cut(text: &mut String, bytes: usize) {
-    text.truncate(text.floor_char_boundary(bytes));
+    text.truncate(head(text, bytes).len());
+}
+
+/// At most the first `bytes` bytes of `text`, to a character boundary.
+pub fn head(text: &str, bytes: usize) -> &str {
+    let mut ends = (0..=bytes.min(text.len())).rev();
+    ends.find_map(|end| text.get(..end)).unwrap_or_default()
 }
 
 /// At most the last `bytes` bytes of `text`, from a character boundary.
 pub fn tail(text: &str, bytes: usize) -> &str {
-    let start = text.ceil_char_boundary(text.len().saturating_sub(bytes));
-    text.get(start..).unwrap_or_default()
+    let mut starts = text.len().saturating_sub(bytes)..=text.len();
+    let tail = starts.find_map(|start| text.get(start..));
+    tail.unwrap_or_default()
 }
 
 /// A text as one line that is safe to print on a terminal. Control characters from messages, policies and workers become escapes such as `\n` or `\u{1b}`.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use backstop_core::failure::Error;
-use backstop_core::text::cut;
+use backstop_core::text::{cut, head};
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
@@ -85,8 +85,7 @@ impl Serialize for Fingerprint {
 
 /// The text with `#` for numbers and `<id>` for ids.
 fn masked(text: &str) -> String {
-    let text = text.get(..text.floor_char_boundary(READ_BYTES));
-    let text = text.unwrap_or_default();
+    let text = head(text, READ_BYTES);
     let mut masked = String::with_capacity(text.len().min(TEXT_BYTES));
     let mut rest = text;
     while !rest.is_empty() && masked.len() < TEXT_BYTES {

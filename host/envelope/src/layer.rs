@@ -43,7 +43,7 @@ impl RetryContext {
 
     /// The context of an event and, if the event is an envelope, the original payload.
     fn of(event: &[u8], request_id: &str) -> (Self, Option<Vec<u8>>) {
-        let envelope = str::from_utf8(event).ok().and_then(Envelope::open);
+        let envelope = std::str::from_utf8(event).ok().and_then(Envelope::open);
         match envelope {
             Some(Envelope { metadata, payload }) => {
                 let first_seen = Duration::from_secs(metadata.initial_timestamp);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstop_core::decision::{Action, DecidedBy, Decision, REASON_BYTES};
 use backstop_core::failure::{Error, Milliseconds};
-use backstop_core::text::Escaping;
+use backstop_core::text::{Escaping, head};
 pub use backstop_records::End;
 
 use crate::describe::Describe;
@@ -259,8 +259,7 @@ struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = self.0.floor_char_boundary(REASON_BYTES);
-        Escaping(f).write_str(self.0.get(..end).unwrap_or_default())
+        Escaping(f).write_str(head(self.0, REASON_BYTES))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::queue::{Message, MessageEnvelope, QueueError, SubmitError, Visibility
 use crate::settler::{REQUEST_TIMEOUT, Settled, Settler};
 use crate::spans::in_span;
 use backstop_decider::{Decided, DecidedFailure};
+use backstop_core::text::head;
 use backstop_records::LifeEvent;
 use backstop_traces::Kind;
 
@@ -271,9 +272,7 @@ impl InHand<'_> {
 fn log(failure: &Failure, decision: &Decision, left: Duration) {
     let (error, class) = (&failure.error.code, &decision.class);
     let text = &failure.error.message;
-    let text = text
-        .get(..text.floor_char_boundary(ERROR_TEXT))
-        .filter(|it| !it.is_empty());
+    let text = Some(head(text, ERROR_TEXT)).filter(|it| !it.is_empty());
     let (verdict, by) = (decision.action.verdict(), decision.decided_by.as_str());
     match &decision.action {
         Action::Retry { delay } => {
