@@ -78,13 +78,11 @@ async fn host(address: String) {
             if number >= WAITING {
                 return Ok(());
             }
-            Err(Error {
-                status: Some(503),
-                ..Error::new(
-                    format!("HTTP 50{}", number % 9),
-                    format!("order {number}: busy"),
-                )
-            })
+            Err(Error::new(
+                format!("HTTP 50{}", number % 9),
+                format!("order {number}: busy"),
+            )
+            .status(503))
         });
     let service = Service::prepare(host.into_config().unwrap(), &connections)
         .await

@@ -89,13 +89,11 @@ fn message() -> Message {
 /// An error with a text of its own.
 fn error() -> Error {
     let request = Uuid::new_v4();
-    Error {
-        status: Some(503),
-        ..Error::new(
-            "HTTP 503",
-            format!("Service Unavailable (request {request})"),
-        )
-    }
+    Error::new(
+        "HTTP 503",
+        format!("Service Unavailable (request {request})"),
+    )
+    .status(503)
 }
 
 /// Delivers a number of messages, and accepts every change of their visibility.

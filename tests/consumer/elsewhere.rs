@@ -15,11 +15,9 @@ use crate::hold_world::World;
 const LEFT: Milliseconds = Milliseconds(20_000);
 
 fn elsewhere() -> Error {
-    Error {
-        status: Some(503),
-        retry_after: Some(LEFT),
-        ..Error::new("InProgress", "the same work is in progress elsewhere")
-    }
+    Error::new("InProgress", "the same work is in progress elsewhere")
+        .status(503)
+        .retry_after(LEFT)
 }
 
 /// Answers each receive by its number, from 1.

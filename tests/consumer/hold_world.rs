@@ -226,10 +226,7 @@ impl World {
         let code = self.code;
         let answer = move |message: &Message| {
             if message.receive_count.get() <= failures {
-                return Err(Error {
-                    status: Some(503),
-                    ..Error::new(code(message), "busy")
-                });
+                return Err(Error::new(code(message), "busy").status(503));
             }
             Ok(())
         };

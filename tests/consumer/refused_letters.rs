@@ -71,10 +71,7 @@ impl Queue for Refusing {
 
 /// A failure that no other attempt mends.
 fn wrong() -> Error {
-    Error {
-        status: Some(400),
-        ..Error::new("HTTP 400", "")
-    }
+    Error::new("HTTP 400", "").status(400)
 }
 
 /// Starts a consumer whose dead-letter queue refuses this many letters first.

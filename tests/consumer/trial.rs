@@ -160,8 +160,5 @@ impl Trial {
 
 /// A failure that another attempt may mend.
 pub(crate) fn unavailable() -> Error {
-    Error {
-        status: Some(503),
-        ..Error::new("HTTP 503", "busy")
-    }
+    Error::new("HTTP 503", "busy").status(503)
 }

@@ -252,10 +252,9 @@ async fn a_table_is_checked() {
     let table = Records::create(&ministack().endpoint).await;
     let store = table.store(RecordFormat::Python);
     assert_eq!(store.check().await, Ok(Some(false)));
-    let sorted = store.clone().attributes(Attributes {
-        sort_key: Some("sk".to_owned()),
-        ..Attributes::default()
-    });
+    let sorted = store
+        .clone()
+        .attributes(Attributes::default().sort_key("sk".to_owned()));
     let error = sorted.check().await.unwrap_err();
     assert!(matches!(error, TableError::OtherKey { .. }), "{error}");
     let none = DynamoStore::new(table.client.clone(), "no-such-table");

@@ -263,10 +263,7 @@ async fn a_retry_comes_before_the_queue_would_drop_it() {
 
 #[tokio::test(start_paused = true)]
 async fn an_invocation_that_lambda_throttles_is_retried_soon() {
-    let throttled = || Error {
-        status: Some(429),
-        ..Error::new("TooManyRequestsException", "rate exceeded")
-    };
+    let throttled = || Error::new("TooManyRequestsException", "rate exceeded").status(429);
     let world = Plan {
         refusal: Box::new(move |tried| if tried < 5 { Err(throttled()) } else { Ok(()) }),
         ..Plan::default()
@@ -283,10 +280,7 @@ async fn an_invocation_that_lambda_throttles_is_retried_soon() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_whose_function_does_not_exist_is_dead_lettered() {
-    let gone = || Error {
-        status: Some(404),
-        ..Error::new("ResourceNotFoundException", "function not found")
-    };
+    let gone = || Error::new("ResourceNotFoundException", "function not found").status(404);
     let world = Plan {
         refusal: Box::new(move |_| Err(gone())),
         ..Plan::default()
@@ -305,10 +299,7 @@ async fn an_event_whose_function_does_not_exist_is_dead_lettered() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_is_retried_for_a_limited_time_while_a_permission_is_missing() {
-    let denied = || Error {
-        status: Some(403),
-        ..Error::new("AccessDeniedException", "not authorized")
-    };
+    let denied = || Error::new("AccessDeniedException", "not authorized").status(403);
     for (is_mended, longest) in [(true, 5), (false, 13)] {
         let mended = Instant::now() + Duration::from_secs(5 * 3_600);
         let world = Plan {

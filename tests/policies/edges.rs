@@ -46,6 +46,14 @@ fn failures() -> Vec<Failure> {
         let pairs = (0..count).map(|at| (format!("{at}{}", text(index + at)), text(at)));
         pairs.collect::<Vec<_>>()
     };
+    let error = |index: usize| {
+        let long = "x".repeat(2_000);
+        let message = if index == 7 { long } else { text(index + 2) };
+        Error::new("lock_timeout", message)
+            .status([None, Some(0), Some(500), Some(u16::MAX)][index % 4])
+            .retry_after(option(index))
+            .details(pairs(index))
+    };
     let failure = |index: usize| Failure {
         message_id: text(index),
         source: text(index + 1),
@@ -54,17 +62,7 @@ fn failures() -> Vec<Failure> {
         age: Milliseconds(number(index + 1)),
         failed_at: Timestamp(MOMENTS[index % MOMENTS.len()]),
         previous_delay: option(index + 1),
-        error: Error {
-            status: [None, Some(0), Some(500), Some(u16::MAX)][index % 4],
-            retry_after: option(index),
-            message: if index == 7 {
-                "x".repeat(2_000)
-            } else {
-                text(index + 2)
-            },
-            details: pairs(index),
-            ..Error::new("lock_timeout", "")
-        },
+        error: error(index),
         attributes: pairs(index + 1),
         random: FRACTIONS[index % FRACTIONS.len()],
     };

@@ -47,10 +47,8 @@ fn error() -> impl Strategy<Value = Error> {
         select(vec![400, 408, 429, 500, 501, 503, 509]),
         any::<u16>()
     ]);
-    (code, status, prop::option::of(milliseconds())).prop_map(|(code, status, retry_after)| Error {
-        status,
-        retry_after,
-        ..Error::new(code, "")
+    (code, status, prop::option::of(milliseconds())).prop_map(|(code, status, retry_after)| {
+        Error::new(code, "").status(status).retry_after(retry_after)
     })
 }
 

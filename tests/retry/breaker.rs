@@ -131,12 +131,10 @@ fn retrier(breaker: &Breaker) -> Retrier {
 }
 
 fn breaker() -> Breaker {
-    let settings = BreakerSettings {
-        shortest_outage: 200 * MS,
-        pauses: Backoff::milliseconds(200, 400),
-        most: 8,
-        ..BreakerSettings::default()
-    };
+    let settings = BreakerSettings::default()
+        .shortest_outage(200 * MS)
+        .pauses(Backoff::milliseconds(200, 400))
+        .most(8);
     Breaker::new("articles", settings)
 }
 

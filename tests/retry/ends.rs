@@ -56,11 +56,7 @@ async fn budget_exhausted<S: Service>() {
     let (fault, code, _) = S::THROTTLED;
     let (service, proxy) = behind::<S>(&[], fault).await;
     let (retrier, _) = watched::<S>(8);
-    let settings = BudgetSettings {
-        capacity: 10,
-        floor_per_second: 0.0,
-        ..BudgetSettings::AWS_2_1
-    };
+    let settings = BudgetSettings::AWS_2_1.capacity(10).floor_per_second(0.0);
     let budget = Budget::new("small", settings);
     let retrier = retrier.budget(&budget).build().unwrap();
     // Two retries at 5 tokens each.

@@ -14,20 +14,13 @@ fn write(path: &Path) {
         .base(Duration::from_millis(40))
         .cap(Duration::from_secs(2))
         .max_attempts(6);
-    let small = BudgetSettings {
-        capacity: 30,
-        floor_per_second: 0.0,
-        ..BudgetSettings::AWS_2_0
-    };
+    let small = BudgetSettings::AWS_2_0.capacity(30).floor_per_second(0.0);
     let retrier = |name: &str, budget| {
         let builder = Retrier::builder().name(name).policy(policy.clone()).seed(7);
         let builder = builder.clock(clock.clone()).record(&recorder);
         builder.budget(&budget).build().unwrap()
     };
-    let plenty = BudgetSettings {
-        capacity: 100_000,
-        ..small
-    };
+    let plenty = small.capacity(100_000);
     let articles = retrier("articles", Budget::new("articles", plenty));
     let orders = retrier("orders", Budget::new("orders", small));
     for number in 0..40_u32 {

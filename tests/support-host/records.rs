@@ -40,12 +40,10 @@ pub fn failure(queue: &str, number: u32) -> Failure {
         age: Milliseconds(number % 12 * 60_000 + number % 977),
         failed_at: Timestamp(1_767_225_600_000 + u64::from(number) * 1_234),
         previous_delay: (attempt.get() > 1).then_some(Milliseconds(previous)),
-        error: Error {
-            status,
-            retry_after: retry_after.map(|seconds| Milliseconds(seconds * 1_000)),
-            details: vec![("request-id".to_owned(), format!("r-{number}"))],
-            ..Error::new(code, "as told: é, \"quoted\"\nand more")
-        },
+        error: Error::new(code, "as told: é, \"quoted\"\nand more")
+            .status(status)
+            .retry_after(retry_after.map(|seconds| Milliseconds(seconds * 1_000)))
+            .details([("request-id", format!("r-{number}"))]),
         attributes: vec![("tenant".to_owned(), format!("t-{}", number % 5))],
         message_id,
     }

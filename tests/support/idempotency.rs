@@ -78,10 +78,8 @@ impl Records {
     }
 
     fn store_of(&self, client: Client, format: RecordFormat) -> DynamoStore {
-        let attributes = Attributes {
-            sort_key: self.has_sort_key.then(|| SORT_KEY.to_owned()),
-            ..Attributes::default()
-        };
+        let mut attributes = Attributes::default();
+        attributes.sort_key = self.has_sort_key.then(|| SORT_KEY.to_owned());
         DynamoStore::new(client, &self.table)
             .format(format)
             .attributes(attributes)

@@ -163,11 +163,8 @@ impl Letter {
         self.error = self.attribute("BackstopError").map(|text| {
             let error = parse(&text);
             let said = status.filter(|status| (100..1_000).contains(status));
-            Error {
-                status: said.or(error.status),
-                retry_after,
-                ..error
-            }
+            let status = said.or(error.status);
+            error.status(status).retry_after(retry_after)
         });
         let has_status = self.error.as_ref().is_some_and(|it| it.status.is_some());
         self.says_status = has_status || status == Some(0);
@@ -225,10 +222,10 @@ impl Letter {
         };
         self.error = Some(match code_of(&text) {
             Some(code) => Error::new(code, text),
-            None => Error {
-                status: code.parse().ok().filter(|status| *status >= 400),
-                ..Error::new(code, text)
-            },
+            None => {
+                let status = code.parse().ok().filter(|status| *status >= 400);
+                Error::new(code, text).status(status)
+            }
         });
         if let Some(id) = self.attribute("RequestID") {
             self.original_id = id;
@@ -299,10 +296,7 @@ fn parse(text: &str) -> Error {
     let status = code
         .strip_prefix("HTTP ")
         .and_then(|status| status.parse().ok());
-    Error {
-        status,
-        ..Error::new(code, message)
-    }
+    Error::new(code, message).status(status)
 }
 
 /// A time in the format of RFC 3339.

@@ -32,7 +32,7 @@ pub enum AfterFailure {
 ///
 /// ```
 /// use std::time::Duration;
-/// use backstop_core::policy::by_name;
+/// use backstop_deliver::policy::by_name;
 /// use backstop_deliver::{AfterFailure, Delivery};
 /// # fn settings<T: backstop_deliver::Target>(target: T) -> Result<Delivery<T>, Box<dyn std::error::Error>> {
 /// let policy = by_name("equal-jitter", &[("base", "50ms"), ("max-attempts", "10")].into())?;

@@ -53,6 +53,9 @@ mod target;
 
 #[cfg(feature = "aws")]
 pub use aws::OpenError;
+pub use backstop_core::failure::{self, Error};
+pub use backstop_core::policy::standard::*;
+pub use backstop_core::policy::{self, Policy};
 pub use deliveries::Deliveries;
 pub use delivery::{AfterFailure, Delivery};
 pub use outcome::{Counts, Outcome, Report, Status, Undelivered};

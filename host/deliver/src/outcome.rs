@@ -77,6 +77,7 @@ pub enum Status<R> {
 /// assert!(why.is_entry_fault());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Undelivered {
     /// It is larger than the service accepts.
     #[error("it has {bytes} bytes, and the limit is {most}")]
@@ -121,6 +122,16 @@ impl Undelivered {
         }
     }
 
+    /// The error of the service, if it is one that the entry is undelivered for.
+    pub const fn error(&self) -> Option<&Error> {
+        match self {
+            Self::Rejected(error) | Self::GivenUp { error, .. } | Self::Stopped(Some(error)) => {
+                Some(error)
+            }
+            Self::TooLarge { .. } | Self::HeldBack | Self::Duplicate | Self::Stopped(None) => None,
+        }
+    }
+
     /// Whether the entry alone is the reason: the same delivery would fail again.
     pub const fn is_entry_fault(&self) -> bool {
         match self {
@@ -135,10 +146,12 @@ impl Undelivered {
 /// ```
 /// use backstop_deliver::Counts;
 ///
-/// let counts = Counts { entries: 10, delivered: 7, undelivered: 1, ..Counts::default() };
+/// let mut counts = Counts::default();
+/// (counts.entries, counts.delivered, counts.undelivered) = (10, 7, 1);
 /// assert_eq!(counts.pending(), 2);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Counts {
     /// Entries taken from the input.
     pub entries: u64,
@@ -176,6 +189,7 @@ impl Counts {
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report<E, R> {
     /// How many entries, requests and retries there were.
     pub counts: Counts,

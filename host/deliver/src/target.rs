@@ -67,12 +67,11 @@ impl fmt::Debug for Group {
 /// What became of one entry of a request that was carried out.
 ///
 /// ```
-/// use backstop_deliver::EntryResult;
-/// use backstop_core::failure::Error;
+/// use backstop_deliver::{EntryResult, Error};
 ///
 /// /// What a service says about one entry.
 /// fn result(status: u16, id: u64) -> EntryResult<u64> {
-///     let error = || Error { status: Some(status), ..Error::new(format!("HTTP {status}"), "") };
+///     let error = || Error::new(format!("HTTP {status}"), "").status(status);
 ///     match status {
 ///         200 => EntryResult::Delivered(id),
 ///         400..=428 => EntryResult::Rejected(error()),
@@ -96,12 +95,11 @@ pub enum EntryResult<R> {
 /// A request failed as a whole.
 ///
 /// ```
-/// use backstop_core::failure::Error;
-/// use backstop_deliver::RequestError;
+/// use backstop_deliver::{Error, RequestError};
 ///
 /// /// What the status of a whole request means.
 /// fn error(status: u16) -> RequestError {
-///     let error = Error { status: Some(status), ..Error::new(format!("HTTP {status}"), "") };
+///     let error = Error::new(format!("HTTP {status}"), "").status(status);
 ///     match status {
 ///         401 | 403 => RequestError::Fatal(error),
 ///         429 => RequestError::Failed(error),

@@ -79,13 +79,11 @@ impl LambdaApi {
             .map_err(|error| invocation_error(&self.endpoint, &error))?;
         match answer.status_code() {
             202 => Ok(answer.request_id().map(str::to_owned)),
-            status => Err(Error {
-                status: u16::try_from(status).ok(),
-                ..Error::new(
-                    "UnexpectedStatus",
-                    format!("Lambda answered {status} and not 202"),
-                )
-            }),
+            status => Err(Error::new(
+                "UnexpectedStatus",
+                format!("Lambda answered {status} and not 202"),
+            )
+            .status(u16::try_from(status).ok())),
         }
     }
 }

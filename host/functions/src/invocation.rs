@@ -48,10 +48,9 @@ pub fn traced(request: InvokeFluentBuilder, header: Option<String>) -> Invocatio
 /// The error of the invocation itself: its code as the service reports it, its reason, its `Retry-After`; or why nobody answered.
 pub fn invocation_error(endpoint: &Endpoint, error: &SdkError<InvokeError, HttpResponse>) -> Error {
     if let Some(NoResponse { code, text, unsent }) = endpoint.no_response(error) {
-        return Error {
-            unavailable: unsent,
-            ..Error::new(code, text)
-        };
+        let mut error = Error::new(code, text);
+        error.unavailable = unsent;
+        return error;
     }
     let SdkError::ServiceError(service) = error else {
         return Error::new("ECONNRESET", chain(error));

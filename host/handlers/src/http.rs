@@ -124,10 +124,11 @@ impl Http {
             return Ok(Ok(()));
         }
         let text = format!("the worker is not ready, says {}", health.path());
-        Ok(Err(Error {
-            status: Some(status.as_u16()),
-            ..Error::unavailable(format!("HTTP {}", status.as_u16()), text)
-        }))
+        Ok(Err(Error::unavailable(
+            format!("HTTP {}", status.as_u16()),
+            text,
+        )
+        .status(status.as_u16())))
     }
 }
 
@@ -182,10 +183,11 @@ impl Handler for Http {
         match answer {
             Ok(answer) => answer,
             Err(error) if io_error(&error).and_then(network::lack).is_some() => Ok(()),
-            Err(error) => Err(Error {
-                unavailable: true,
-                ..connection_error(&error)
-            }),
+            Err(error) => {
+                let mut error = connection_error(&error);
+                error.unavailable = true;
+                Err(error)
+            }
         }
     }
 }
@@ -258,10 +260,9 @@ fn connection_error(error: &reqwest::Error) -> Error {
         _ if error.is_connect() => "ECONNREFUSED",
         _ => "ECONNRESET",
     };
-    Error {
-        unavailable: error.is_connect(),
-        ..Error::new(code, text)
-    }
+    let mut described = Error::new(code, text);
+    described.unavailable = error.is_connect();
+    described
 }
 
 fn io_error(error: &reqwest::Error) -> Option<&std::io::Error> {

@@ -36,21 +36,28 @@ async fn store(
 }
 
 fn attributes(prefix: &str, config: &IdempotencyConfig) -> Attributes {
-    let (names, default) = (config.attributes.clone(), Attributes::default());
-    let partition = || format!("{}{prefix}", default.partition);
-    Attributes {
-        partition: names.partition.unwrap_or_else(partition),
-        sort_key: names.sort_key,
-        key: names.key.unwrap_or(default.key),
-        expiration: names.expiration.unwrap_or(default.expiration),
-        in_progress_expiration: names
-            .in_progress_expiration
-            .unwrap_or(default.in_progress_expiration),
-        status: names.status.unwrap_or(default.status),
-        data: names.data.unwrap_or(default.data),
-        validation: names.validation.unwrap_or(default.validation),
-        owner: names.owner.unwrap_or(default.owner),
+    let names = config.attributes.clone();
+    let mut attributes = Attributes::default();
+    attributes.sort_key = names.sort_key;
+    attributes.partition.push_str(prefix);
+    for (attribute, name) in [
+        (&mut attributes.key, names.key),
+        (&mut attributes.partition, names.partition),
+        (&mut attributes.expiration, names.expiration),
+        (
+            &mut attributes.in_progress_expiration,
+            names.in_progress_expiration,
+        ),
+        (&mut attributes.status, names.status),
+        (&mut attributes.data, names.data),
+        (&mut attributes.validation, names.validation),
+        (&mut attributes.owner, names.owner),
+    ] {
+        if let Some(name) = name {
+            *attribute = name;
+        }
     }
+    attributes
 }
 
 type Count = dyn Fn(Observed) + Send + Sync;
@@ -181,20 +188,22 @@ impl Handler for Once {
                 Ok(())
             }
             // Without an answer of the table, the worker has not seen the message. What the table answers about one record is that message's alone.
-            Err(OnceError::Store(store)) => Err(Error {
-                unavailable: !ABOUT_ONE_RECORD.contains(&store.error.code.as_str()),
-                ..OnceError::<Error>::Store(store).into()
-            }),
+            Err(OnceError::Store(store)) => {
+                let is_about_record = ABOUT_ONE_RECORD.contains(&store.error.code.as_str());
+                let mut error = Error::from(OnceError::Store(store));
+                error.unavailable = !is_about_record;
+                Err(error)
+            }
             // Somebody did the work whose result is not stored. A queue needs none.
             Err(OnceError::ResultNotStored { .. }) => {
                 tracing::info!("message-id" = message.id, "the work was done before");
                 Ok(())
             }
             // A receive before the end of the lease would cost the queue's own limit of receives.
-            Err(OnceError::InProgress { left }) => Err(Error {
-                retry_after: Some(Milliseconds::from_duration(left)),
-                ..OnceError::<Error>::InProgress { left }.into()
-            }),
+            Err(OnceError::InProgress { left }) => {
+                let error = Error::from(OnceError::InProgress { left });
+                Err(error.retry_after(Milliseconds::from_duration(left)))
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -17,6 +17,7 @@ use crate::text::chain;
 
 /// Why a host did not run. `{:?}` shows the message with its causes, since `main` prints that of the error it returns.
 #[derive(thiserror::Error)]
+#[non_exhaustive]
 pub enum RunError {
     /// A value is invalid.
     #[error(transparent)]

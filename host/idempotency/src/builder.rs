@@ -29,6 +29,7 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// assert!(matches!(orders.build(), Err(BuildError::ShortLease(_))));
 /// ```
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// Keys of different work need different prefixes.
     #[error("the prefix is empty: keys of different work would be the same")]

@@ -20,6 +20,7 @@ backstop_core::names! {
     /// assert_eq!(LeaseEnd::NotRenewed.to_string(), "it was not renewed in time");
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[non_exhaustive]
     pub enum LeaseEnd {
         /// The call's deadline came.
         Deadline = "the deadline came",
@@ -35,8 +36,8 @@ backstop_core::names! {
 /// ```
 /// use std::time::Duration;
 ///
-/// use backstop_core::failure::{Error, Milliseconds};
-/// use backstop_idempotency::OnceError;
+/// use backstop_idempotency::failure::Milliseconds;
+/// use backstop_idempotency::{Error, OnceError};
 ///
 /// let elsewhere: OnceError<Error> = OnceError::InProgress { left: Duration::from_secs(5) };
 /// // What a policy sees: try again soon, since the work is mostly done long before the end of the lease.
@@ -47,6 +48,7 @@ backstop_core::names! {
 ///
 /// The work's own error is the source of [`Work`](Self::Work). For work that fails with a `Box<dyn Error>` or an `anyhow::Error`, which are no standard errors themselves, [`boxed`](Self::boxed) makes an error for `?`.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OnceError<E> {
     /// The work failed with this error. Its record is deleted, so that it can be done again.
     #[error("the work failed")]
@@ -162,10 +164,7 @@ impl<E> OnceError<E> {
             Self::ResultNotStored { .. } => ("IdempotencyResultNotStored", 422),
             Self::Result(_) => ("IdempotencyResultUnreadable", 422),
         };
-        let mut failure = Error {
-            status: Some(status),
-            ..Error::new(code, self.to_string())
-        };
+        let mut failure = Error::new(code, self.to_string()).status(status);
         if let Self::InProgress { left } = self {
             let hint = Milliseconds::from_duration((*left).min(LONGEST_HINT));
             failure.retry_after = Some(hint);
@@ -182,8 +181,7 @@ impl<E> OnceError<E> {
 /// The error as a policy receives it, for work that fails with such errors.
 ///
 /// ```
-/// use backstop_core::failure::Error;
-/// use backstop_idempotency::OnceError;
+/// use backstop_idempotency::{Error, OnceError};
 ///
 /// let error: OnceError<Error> = OnceError::PayloadMismatch;
 /// assert_eq!(Error::from(error).code, "IdempotencyPayloadMismatch");

@@ -58,6 +58,7 @@ enum Kind {
 /// assert!(matches!(error, PathError::JmesPath(..) | PathError::NotAPointer(_)));
 /// ```
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PathError {
     /// A JSON pointer begins with `/`, and this program was built without JMESPath.
     #[error(

@@ -30,6 +30,7 @@ pub(crate) enum Json {
 /// assert!(matches!(Event::parse("no JSON"), Err(JsonError::Syntax(_))));
 /// ```
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum JsonError {
     /// It is not JSON, or a string in it is not Unicode.
     #[error("the event is not JSON")]

@@ -35,6 +35,7 @@ pub struct Key {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// There is nothing where the key should be.
     #[error("the event has no idempotency key")]

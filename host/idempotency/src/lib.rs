@@ -62,7 +62,7 @@ mod wait;
 
 #[cfg(feature = "dynamodb")]
 pub use aws_sdk_dynamodb;
-pub use backstop_core::failure::Error;
+pub use backstop_core::failure::{self, Error};
 pub use backstop_core::idempotency::{OnMissingKey, OnUnknown, RecordFormat};
 pub use backstop_time::{Clock, Deadline, Sleep, TestClock, TokioClock};
 pub use builder::{BuildError, Idempotency, IdempotencyBuilder};

@@ -94,11 +94,9 @@ mod tests {
             queue: "orders".to_owned(),
             policy: Vec::new(),
             failure: Failure {
-                error: Error {
-                    status,
-                    details: details.iter().map(pair).collect(),
-                    ..Error::new("HTTP 503", "")
-                },
+                error: Error::new("HTTP 503", "")
+                    .status(status)
+                    .details(details.iter().map(pair)),
                 ..ordinary_failure()
             },
             payload: BTreeMap::new(),

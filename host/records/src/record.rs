@@ -106,6 +106,7 @@ backstop_core::names! {
     /// How a call in a program ended without success. The names are the same in metrics, spans and decision records.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
     pub enum End {
         /// The deadline came, or would have come before the next attempt.
         DeadlineExceeded = "deadline-exceeded",

@@ -30,7 +30,7 @@ pub use backstop_core::breaker::BreakerSettings;
 ///
 /// use backstop_retry::{Breaker, BreakerSettings, Error, Retrier, RetryError, TestClock};
 ///
-/// let settings = BreakerSettings { minimum: 3, shortest_outage: Duration::ZERO, ..BreakerSettings::default() };
+/// let settings = BreakerSettings::default().minimum(3).shortest_outage(Duration::ZERO);
 /// let breaker = Breaker::new("payments", settings);
 /// let clock = TestClock::new();
 /// let retrier = Retrier::builder().clock(clock.clone()).breaker(&breaker).build()?;

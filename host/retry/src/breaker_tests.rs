@@ -16,12 +16,10 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Opens after three failures in 2 s or more, for 10 to 20 s.
 fn breaker() -> Breaker {
-    let settings = BreakerSettings {
-        minimum: 3,
-        shortest_outage: 2 * SECOND,
-        pauses: Backoff::milliseconds(20_000, 60_000),
-        ..BreakerSettings::default()
-    };
+    let settings = BreakerSettings::default()
+        .minimum(3)
+        .shortest_outage(2 * SECOND)
+        .pauses(Backoff::milliseconds(20_000, 60_000));
     Breaker::new("payments", settings)
 }
 
@@ -175,10 +173,7 @@ fn a_success_between_failures_keeps_it_closed() {
 fn the_time_that_a_service_asks_for_is_that_of_the_next_probe() {
     let (clock, breaker) = (TestClock::new(), breaker());
     let retrier = linear(&clock, &breaker).max_attempts(1).build().unwrap();
-    let asked = Error {
-        retry_after: Some(Milliseconds(200_000)),
-        ..busy()
-    };
+    let asked = busy().retry_after(Milliseconds(200_000));
     for _ in 0..3 {
         fail(&clock, &retrier, &asked);
         clock.advance(SECOND);

@@ -34,14 +34,12 @@ const SECOND: u64 = 1_000_000_000;
 /// ```
 /// use backstop_retry::{Budget, BudgetSettings};
 ///
-/// let budget = Budget::new("orders-table", BudgetSettings {
-///     capacity: 5_000,
-///     refill_per_second: 10.0,
-///     ..BudgetSettings::AWS_2_1
-/// });
+/// let settings = BudgetSettings::AWS_2_1.capacity(5_000).refill_per_second(10.0);
+/// let budget = Budget::new("orders-table", settings);
 /// assert_eq!(budget.left(), 5_000.0);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct BudgetSettings {
     /// The most tokens, and how many there are at first.
     pub capacity: u32,
@@ -84,6 +82,55 @@ impl BudgetSettings {
             BudgetName::Aws2_0 => Self::AWS_2_0,
             BudgetName::Aws2_1 => Self::AWS_2_1,
         }
+    }
+
+    /// The same numbers with another capacity, in tokens.
+    #[must_use]
+    pub const fn capacity(mut self, capacity: u32) -> Self {
+        self.capacity = capacity;
+        self
+    }
+
+    /// With another cost of a retry after a transient error, in tokens.
+    #[must_use]
+    pub const fn transient_cost(mut self, transient_cost: u32) -> Self {
+        self.transient_cost = transient_cost;
+        self
+    }
+
+    /// With another cost of a retry after a throttled one.
+    #[must_use]
+    pub const fn throttled_cost(mut self, throttled_cost: u32) -> Self {
+        self.throttled_cost = throttled_cost;
+        self
+    }
+
+    /// With another cost of a retry after an error of any other class.
+    #[must_use]
+    pub const fn other_cost(mut self, other_cost: u32) -> Self {
+        self.other_cost = other_cost;
+        self
+    }
+
+    /// With another number of tokens that a successful first attempt adds.
+    #[must_use]
+    pub const fn first_success(mut self, first_success: u32) -> Self {
+        self.first_success = first_success;
+        self
+    }
+
+    /// With another number of tokens that each second adds.
+    #[must_use]
+    pub const fn refill_per_second(mut self, refill_per_second: f64) -> Self {
+        self.refill_per_second = refill_per_second;
+        self
+    }
+
+    /// With another number of retries that are possible in each second without tokens.
+    #[must_use]
+    pub const fn floor_per_second(mut self, floor_per_second: f64) -> Self {
+        self.floor_per_second = floor_per_second;
+        self
     }
 
     fn cost(&self, class: &ErrorClass) -> u32 {

@@ -3,10 +3,7 @@
 use super::*;
 
 fn settings() -> BudgetSettings {
-    BudgetSettings {
-        floor_per_second: 0.0,
-        ..BudgetSettings::AWS_2_0
-    }
+    BudgetSettings::AWS_2_0.floor_per_second(0.0)
 }
 
 fn start() -> Instant {
@@ -68,14 +65,7 @@ fn first_successes_fill_the_bucket_to_its_capacity() {
 #[test]
 fn an_empty_bucket_refuses_and_time_refills_it() {
     let mut now = start();
-    let budget = Budget::new(
-        "b",
-        BudgetSettings {
-            capacity: 20,
-            refill_per_second: 4.0,
-            ..settings()
-        },
-    );
+    let budget = Budget::new("b", settings().capacity(20).refill_per_second(4.0));
     let retries = [(); 2].map(|()| budget.take(&TRANSIENT, now).unwrap());
     assert!(budget.take(&TRANSIENT, now).is_none());
     // One token in each quarter of a second, however often somebody asks.
@@ -95,14 +85,7 @@ fn an_empty_bucket_refuses_and_time_refills_it() {
 #[test]
 fn the_floor_allows_its_retries_in_each_second_and_no_more() {
     let mut now = start();
-    let budget = Budget::new(
-        "b",
-        BudgetSettings {
-            capacity: 0,
-            floor_per_second: 2.0,
-            ..settings()
-        },
-    );
+    let budget = Budget::new("b", settings().capacity(0).floor_per_second(2.0));
     let allowed = |now| {
         let mut count = 0;
         while let Some(mut retry) = budget.take(&TRANSIENT, now) {
@@ -134,14 +117,7 @@ fn the_floor_allows_its_retries_in_each_second_and_no_more() {
 #[test]
 fn a_floor_below_one_retry_a_second_allows_one() {
     let now = start();
-    let budget = Budget::new(
-        "b",
-        BudgetSettings {
-            capacity: 0,
-            floor_per_second: 0.1,
-            ..settings()
-        },
-    );
+    let budget = Budget::new("b", settings().capacity(0).floor_per_second(0.1));
     let mut take = |after| {
         let retry = budget.take(&TRANSIENT, now + Duration::from_secs(after));
         retry.map(|mut retry| retry.send()).is_some()
@@ -153,13 +129,7 @@ fn a_floor_below_one_retry_a_second_allows_one() {
 #[test]
 fn no_number_of_threads_takes_more_than_there_is() {
     let now = start();
-    let budget = Budget::new(
-        "b",
-        BudgetSettings {
-            capacity: 1_000,
-            ..settings()
-        },
-    );
+    let budget = Budget::new("b", settings().capacity(1_000));
     let take = || {
         let mut sent = 0;
         for _ in 0..1_000 {
@@ -189,12 +159,10 @@ fn numbers_that_make_no_sense_count_as_zero() {
     for odd in [-1.0, f64::NAN, f64::NEG_INFINITY] {
         let budget = Budget::new(
             "b",
-            BudgetSettings {
-                capacity: 0,
-                refill_per_second: odd,
-                floor_per_second: odd,
-                ..settings()
-            },
+            settings()
+                .capacity(0)
+                .refill_per_second(odd)
+                .floor_per_second(odd),
         );
         assert!(budget.take(&TRANSIENT, now).is_none());
         let later = now + Duration::from_secs(1_000);
@@ -206,12 +174,10 @@ fn numbers_that_make_no_sense_count_as_zero() {
 fn numbers_without_end_are_a_full_bucket_and_a_floor_without_end() {
     let now = start();
     for (refill, floor) in [(f64::INFINITY, 0.0), (0.0, f64::INFINITY)] {
-        let numbers = BudgetSettings {
-            capacity: 10,
-            refill_per_second: refill,
-            floor_per_second: floor,
-            ..settings()
-        };
+        let numbers = settings()
+            .capacity(10)
+            .refill_per_second(refill)
+            .floor_per_second(floor);
         let budget = Budget::new("b", numbers);
         for seconds in 1..1_000 {
             let later = now + Duration::from_secs(seconds);
@@ -220,11 +186,9 @@ fn numbers_without_end_are_a_full_bucket_and_a_floor_without_end() {
         }
     }
     // A retry that costs nothing is never refused.
-    let free = BudgetSettings {
-        capacity: 0,
-        transient_cost: 0,
-        floor_per_second: 0.0,
-        ..settings()
-    };
+    let free = settings()
+        .capacity(0)
+        .transient_cost(0)
+        .floor_per_second(0.0);
     assert!(Budget::new("b", free).take(&TRANSIENT, now).is_some());
 }

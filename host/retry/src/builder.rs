@@ -75,6 +75,7 @@ pub struct RetrierBuilder {
 /// assert!(refused.to_string().contains("unknown setting `bass`"));
 /// ```
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// No built-in policy has this name, or it rejects its settings.
     #[error(transparent)]

@@ -109,11 +109,9 @@ fn a_call_that_waits_for_its_next_attempt_has_no_place() {
 fn nobody_waits_for_a_place_while_the_breaker_is_open() {
     let clock = TestClock::new();
     let bulkhead = Bulkhead::new("payments", 1);
-    let settings = BreakerSettings {
-        minimum: 1,
-        shortest_outage: Duration::ZERO,
-        ..BreakerSettings::default()
-    };
+    let settings = BreakerSettings::default()
+        .minimum(1)
+        .shortest_outage(Duration::ZERO);
     let breaker = Breaker::new("payments", settings);
     let retrier = linear(&clock, &bulkhead).breaker(&breaker).build().unwrap();
     let waiting = retrier.run(|_| async { Ok::<_, Error>(()) });

@@ -119,7 +119,7 @@ impl<W: Write + Send> Observer for Emf<W> {
                     line.failed(failure, evaluated);
                 }
                 line.count("Attempts", attempts);
-                line.count(metric_of(end), 1);
+                line.count(&metric_of(end), 1);
                 line.budget(budget_left);
                 line
             }
@@ -128,15 +128,14 @@ impl<W: Write + Send> Observer for Emf<W> {
     }
 }
 
-const fn metric_of(end: End) -> &'static str {
-    match end {
-        End::DeadlineExceeded => "DeadlineExceeded",
-        End::BudgetExhausted => "BudgetExhausted",
-        End::BreakerOpen => "BreakerOpen",
-        End::BulkheadFull => "BulkheadFull",
-        End::Permanent => "Permanent",
-        End::GaveUp => "GaveUp",
-    }
+/// `GaveUp` for `gave-up`, as CloudWatch's own metrics are named.
+fn metric_of(end: End) -> String {
+    let words = end.as_str().split('-');
+    let capitalised = words.map(|word| {
+        let (first, rest) = word.split_at_checked(1).unwrap_or_default();
+        format!("{}{rest}", first.to_ascii_uppercase())
+    });
+    capitalised.collect()
 }
 
 /// One line: its metrics, and its fields with their values.

@@ -33,6 +33,7 @@ use crate::refusal::Refusal;
 /// # Ok::<(), backstop_retry::BuildError>(())
 /// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum RetryError<E> {
     /// The deadline came, or would have come before the next attempt.
     DeadlineExceeded(Ended<E>),
@@ -132,6 +133,8 @@ impl<E> RetryError<E> {
             End::BulkheadFull => Self::BulkheadFull(ended),
             End::Permanent => Self::Permanent(ended),
             End::GaveUp => Self::GaveUp(ended),
+            // Clippy names an end that has no arm.
+            _ => Self::GaveUp(ended),
         }
     }
 
@@ -323,38 +326,30 @@ impl<E: fmt::Debug> fmt::Debug for Ended<E> {
 impl<E> From<&RetryError<E>> for Error {
     fn from(error: &RetryError<E>) -> Self {
         let last = error.description().cloned();
-        let last = last.unwrap_or_else(|| match error.end() {
-            End::BreakerOpen => refused("BreakerOpen"),
-            End::BulkheadFull => refused("BulkheadFull"),
-            End::DeadlineExceeded | End::BudgetExhausted | End::Permanent | End::GaveUp => {
-                Self::new("Timeout", "")
-            }
+        let mut last = last.unwrap_or_else(|| match error {
+            RetryError::BreakerOpen(_) => refused("BreakerOpen"),
+            RetryError::BulkheadFull(_) => refused("BulkheadFull"),
+            RetryError::DeadlineExceeded(_)
+            | RetryError::BudgetExhausted(_)
+            | RetryError::Permanent(_)
+            | RetryError::GaveUp(_) => Self::new("Timeout", ""),
         });
         let next_probe = error.ended().next_probe();
         let next_probe = next_probe.map(Milliseconds::from_duration);
-        let message = match last.message.as_str() {
+        last.message = match last.message.as_str() {
             "" => error.to_string(),
             message => format!("{error}: {message}"),
         };
-        let mut details = last.details;
-        details.push(("attempts".to_owned(), error.attempts().to_string()));
-        details.push(("end".to_owned(), error.end().to_string()));
-        Self {
-            message,
-            details,
-            retry_after: last.retry_after.max(next_probe),
-            ..last
-        }
-        .within_bounds()
+        last.retry_after = last.retry_after.max(next_probe);
+        let attempts = ("attempts", error.attempts().to_string());
+        let end = ("end", error.end().to_string());
+        last.details([attempts, end]).within_bounds()
     }
 }
 
 /// An attempt that was never made. Its status, which no server has sent, makes policies retry it that know only statuses, or the errors of AWS.
 fn refused(code: &str) -> Error {
-    Error {
-        status: Some(503),
-        ..Error::new(code, "")
-    }
+    Error::new(code, "").status(503)
 }
 
 /// See the conversion from a reference: for `?` in a handler.

@@ -20,7 +20,7 @@ use crate::error::End;
 ///             println!("attempt {}: {}; again in {delay:?}", failure.attempt, failure.error);
 ///         }
 ///         Event::Ended { end, attempts, .. } => println!("{end} after {attempts} attempts"),
-///         Event::Succeeded { .. } => {}
+///         _ => {}
 ///     })
 ///     .build()?;
 /// # Ok::<(), backstop_retry::BuildError>(())
@@ -38,8 +38,10 @@ impl<F: Fn(&Event<'_>) + Send + Sync> Observer for F {
 
 /// What happened to a call. Each failed attempt is one [`Retrying`](Self::Retrying) or [`Ended`](Self::Ended). A call that the program drops has no further event.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// An attempt succeeded.
+    #[non_exhaustive]
     Succeeded {
         /// The retrier's name.
         retrier: &'a str,
@@ -47,6 +49,7 @@ pub enum Event<'a> {
         attempts: u32,
     },
     /// An attempt failed, and there will be another.
+    #[non_exhaustive]
     Retrying {
         /// The retrier's name.
         retrier: &'a str,
@@ -60,6 +63,7 @@ pub enum Event<'a> {
         budget_left: Option<f64>,
     },
     /// The call ended without success.
+    #[non_exhaustive]
     Ended {
         /// The retrier's name.
         retrier: &'a str,
@@ -95,6 +99,7 @@ pub enum Event<'a> {
 /// # Ok::<(), backstop_retry::BuildError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Evaluated {
     /// The decision: the policy's, or the fallback's for a broken policy.
     pub decision: Decision,

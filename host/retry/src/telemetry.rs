@@ -75,8 +75,8 @@ pub(crate) struct Metrics {
     pub(crate) delays: Histogram,
     /// By [`ErrorClass`]: transient, throttled, permanent, other.
     failures: [Counter; 4],
-    /// By [`End`].
-    ends: [Counter; 6],
+    /// In the order of [`End::ALL`].
+    ends: [Counter; End::ALL.len()],
 }
 
 impl Metrics {
@@ -111,16 +111,10 @@ impl Metrics {
 
     /// Counts a call that ended like this.
     pub(crate) fn ended(&self, end: End) {
-        let [deadline, budget, breaker, bulkhead, permanent, gave_up] = &self.ends;
-        let counter = match end {
-            End::DeadlineExceeded => deadline,
-            End::BudgetExhausted => budget,
-            End::BreakerOpen => breaker,
-            End::BulkheadFull => bulkhead,
-            End::Permanent => permanent,
-            End::GaveUp => gave_up,
-        };
-        counter.increment(1);
+        let mut counters = End::ALL.iter().zip(&self.ends);
+        if let Some((_, counter)) = counters.find(|(known, _)| **known == end) {
+            counter.increment(1);
+        }
     }
 }
 

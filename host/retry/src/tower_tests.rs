@@ -149,12 +149,10 @@ fn a_late_timer_lets_one_attempt_start_after_the_deadline_of_a_policy() {
 #[test]
 fn a_breaker_refuses_requests_of_the_layer_and_ends_those_of_the_policy() {
     let clock = TestClock::new();
-    let settings = BreakerSettings {
-        minimum: 2,
-        shortest_outage: Duration::ZERO,
-        pauses: Backoff::milliseconds(60_000, 60_000),
-        ..BreakerSettings::default()
-    };
+    let settings = BreakerSettings::default()
+        .minimum(2)
+        .shortest_outage(Duration::ZERO)
+        .pauses(Backoff::milliseconds(60_000, 60_000));
     let breaker = Breaker::new("b", settings);
     let retrier = linear(&clock).breaker(&breaker).build().unwrap();
     // Two attempts of four open it.

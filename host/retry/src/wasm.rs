@@ -75,6 +75,7 @@ pub use backstop_versions::{
 
 /// Why a WebAssembly policy can't be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WasmError {
     /// The text names no policy.
     #[error(transparent)]

@@ -18,12 +18,10 @@ use proptest::prelude::*;
 const CAPACITY: u32 = 300;
 
 /// Nothing comes back but what was taken.
-const CONSERVED: BudgetSettings = BudgetSettings {
-    capacity: CAPACITY,
-    first_success: 0,
-    floor_per_second: 0.0,
-    ..BudgetSettings::AWS_2_0
-};
+const CONSERVED: BudgetSettings = BudgetSettings::AWS_2_0
+    .capacity(CAPACITY)
+    .first_success(0)
+    .floor_per_second(0.0);
 
 /// What one attempt does.
 #[derive(Debug, Clone, Copy)]
@@ -48,10 +46,9 @@ impl Outcome {
             Self::Success => Ok(()),
             Self::Transient => Err(Error::new("HTTP 503", "")),
             Self::Throttled => Err(Error::new("ThrottlingException", "")),
-            Self::RetryAfter(milliseconds) => Err(Error {
-                retry_after: Some(Milliseconds(milliseconds)),
-                ..Error::new("HTTP 503", "")
-            }),
+            Self::RetryAfter(milliseconds) => {
+                Err(Error::new("HTTP 503", "").retry_after(Milliseconds(milliseconds)))
+            }
             Self::Permanent => Err(Error::new("ValidationException", "")),
         }
     }
@@ -338,7 +335,7 @@ proptest! {
         limits in limits(), succeeds_at in 1..12_u32, takes in 0..50_u64,
     ) {
         let clock = TestClock::new();
-        let budget = Budget::new("laws", BudgetSettings { capacity: 10_000, ..CONSERVED });
+        let budget = Budget::new("laws", CONSERVED.capacity(10_000));
         let (retrier, _) = retrier(&clock, limits, &budget);
         let failing = Step { takes, outcome: Outcome::Transient };
         let mut steps = vec![failing; succeeds_at as usize - 1];

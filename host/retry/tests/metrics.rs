@@ -82,11 +82,7 @@ impl Exporter {
 fn every_attempt_failure_end_delay_and_refusal_is_counted() {
     let exporter = Exporter::default();
     let clock = TestClock::new();
-    let settings = BudgetSettings {
-        capacity: 40,
-        floor_per_second: 0.0,
-        ..BudgetSettings::AWS_2_0
-    };
+    let settings = BudgetSettings::AWS_2_0.capacity(40).floor_per_second(0.0);
     let (retrier, small) = metrics::with_local_recorder(&exporter, || {
         let policy = Linear::default()
             .base(Duration::from_secs(1))
@@ -168,11 +164,9 @@ fn every_attempt_failure_end_delay_and_refusal_is_counted() {
 fn what_a_breaker_and_a_bulkhead_refuse_is_counted() {
     let exporter = Exporter::default();
     let clock = TestClock::new();
-    let settings = BreakerSettings {
-        minimum: 2,
-        shortest_outage: Duration::ZERO,
-        ..BreakerSettings::default()
-    };
+    let settings = BreakerSettings::default()
+        .minimum(2)
+        .shortest_outage(Duration::ZERO);
     let (breaker, bulkhead) = metrics::with_local_recorder(&exporter, || {
         let breaker = Breaker::new("down", settings);
         (breaker, Bulkhead::new("small", 1).without_waiting())
@@ -234,6 +228,7 @@ fn a_call_that_a_panic_ends_is_counted_once() {
                         Event::Retrying { .. } => "retrying",
                         Event::Ended { failed: None, .. } => "deadline",
                         Event::Ended { .. } => "ended",
+                        other => panic!("{other:?}"),
                     };
                     assert_ne!(name, panics_at);
                 })

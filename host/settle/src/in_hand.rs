@@ -11,8 +11,8 @@ use crate::hold;
 use crate::queue::{Message, MessageEnvelope, QueueError, SubmitError, VisibilityTimeout};
 use crate::settler::{REQUEST_TIMEOUT, Settled, Settler};
 use crate::spans::in_span;
-use backstop_decider::{Decided, DecidedFailure};
 use backstop_core::text::head;
+use backstop_decider::{Decided, DecidedFailure};
 use backstop_records::LifeEvent;
 use backstop_traces::Kind;
 

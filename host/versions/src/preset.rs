@@ -37,15 +37,11 @@ impl Preset {
 
     /// The error as it is passed to a policy.
     pub fn error(&self) -> Error {
-        let detail = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        Error {
-            status: self.status,
-            retry_after: self
-                .retry_after
-                .map(|seconds| Milliseconds(seconds * 1_000)),
-            details: self.details.iter().map(detail).collect(),
-            ..Error::new(self.code, self.message)
-        }
+        let retry_after = self.retry_after;
+        Error::new(self.code, self.message)
+            .status(self.status)
+            .retry_after(retry_after.map(|seconds| Milliseconds(seconds * 1_000)))
+            .details(self.details.iter().copied())
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{Milliseconds, format_duration};
 /// Why settings are invalid. The message names the setting and what is expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the message of each is its documentation")]
+#[non_exhaustive]
 pub enum SettingsError {
     Unknown {
         name: String,

@@ -86,13 +86,7 @@ fn nanoseconds(side: &str, call: Call) -> f64 {
 async fn timed(side: &str, call: Call) -> Duration {
     let plain = retrier(None);
     // More than the calls take.
-    let budget = Budget::new(
-        "bench",
-        BudgetSettings {
-            capacity: u32::MAX,
-            ..BudgetSettings::AWS_2_1
-        },
-    );
+    let budget = Budget::new("bench", BudgetSettings::AWS_2_1.capacity(u32::MAX));
     let limited = retrier(Some(&budget));
     let breaker = Breaker::new("bench", BreakerSettings::default());
     let broken = builder().breaker(&breaker).build().unwrap();

@@ -47,13 +47,7 @@ pub(crate) fn compare() {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
     let _entered = runtime.enter();
-    let budget = Budget::new(
-        "bench",
-        BudgetSettings {
-            capacity: u32::MAX,
-            ..BudgetSettings::AWS_2_1
-        },
-    );
+    let budget = Budget::new("bench", BudgetSettings::AWS_2_1.capacity(u32::MAX));
     let (plain, limited) = (retrier(None), retrier(Some(&budget)));
     println!("\nbytes of a call that waits for its second attempt, its future included");
     print("by hand", || by_hand(fails));

@@ -138,7 +138,7 @@ pub(crate) fn watched<S: Service>(attempts: u32) -> (RetrierBuilder, Arc<Mutex<V
                     failed: Some(failed),
                     ..
                 } => failed,
-                Event::Ended { failed: None, .. } | Event::Succeeded { .. } => return,
+                Event::Ended { failed: None, .. } | Event::Succeeded { .. } | _ => return,
             };
             all.lock().unwrap().push(Seen::new(failure, evaluated));
         });

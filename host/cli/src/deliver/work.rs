@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use backstop_core::clock;
-use backstop_deliver::{Counts, Delivery, Outcome, Status, Target, Undelivered};
+use backstop_deliver::{Counts, Delivery, Outcome, Status, Target};
 use futures_util::StreamExt;
 
 use super::checkpoint::{CheckpointFile, Job};
@@ -142,15 +142,7 @@ fn reason<E, R>(outcome: &Outcome<E, R>) -> Option<(&str, &str, String)> {
     let Status::Undelivered(why) = &outcome.status else {
         return None;
     };
-    let code = match why {
-        Undelivered::Rejected(error)
-        | Undelivered::GivenUp { error, .. }
-        | Undelivered::Stopped(Some(error)) => &error.code,
-        Undelivered::TooLarge { .. }
-        | Undelivered::HeldBack
-        | Undelivered::Duplicate
-        | Undelivered::Stopped(None) => "",
-    };
+    let code = why.error().map_or("", |error| &error.code);
     Some((why.as_str(), code, why.to_string()))
 }
 

@@ -44,19 +44,13 @@ impl Cause {
             Self::Network(failures) if attempt <= failures => {
                 Some(Error::new("ECONNRESET", "socket hang up"))
             }
-            Self::Throttled(failures) if attempt <= failures => Some(Error {
-                status: Some(429),
-                retry_after: Some(Milliseconds(1_000)),
-                ..Error::new("ThrottlingException", "Rate exceeded")
-            }),
-            Self::Invalid => Some(Error {
-                status: Some(400),
-                ..Error::new("ValidationException", "no such article")
-            }),
-            Self::Outage => Some(Error {
-                status: Some(503),
-                ..Error::new("HTTP 503", "Service Unavailable")
-            }),
+            Self::Throttled(failures) if attempt <= failures => Some(
+                Error::new("ThrottlingException", "Rate exceeded")
+                    .status(429)
+                    .retry_after(Milliseconds(1_000)),
+            ),
+            Self::Invalid => Some(Error::new("ValidationException", "no such article").status(400)),
+            Self::Outage => Some(Error::new("HTTP 503", "Service Unavailable").status(503)),
             Self::None | Self::Network(_) | Self::Throttled(_) => None,
         }
     }

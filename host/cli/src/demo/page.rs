@@ -46,10 +46,7 @@ impl Provider {
             return Err(Error::new("ECONNRESET", "socket hang up"));
         }
         if self.is_down.load(Relaxed) && order % 10 != 3 {
-            return Err(Error {
-                status: Some(503),
-                ..Error::new("HTTP 503", "the payment provider is unavailable")
-            });
+            return Err(Error::new("HTTP 503", "the payment provider is unavailable").status(503));
         }
         Ok(())
     }

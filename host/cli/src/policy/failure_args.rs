@@ -61,15 +61,12 @@ impl FailureArgs {
             .preset
             .map_or_else(|| Error::new("HTTP 503", ""), Preset::error);
         let retry_after = self.retry_after.map(Milliseconds::from_duration);
-        Error {
-            code: self.code.clone().unwrap_or(preset.code),
-            message: self.message.clone().unwrap_or(preset.message),
-            status: self.status.or(preset.status),
-            retry_after: retry_after.or(preset.retry_after),
-            details: merge_pairs(&preset.details, &self.details),
-            unavailable: false,
-        }
-        .within_bounds()
+        let code = self.code.clone().unwrap_or(preset.code);
+        Error::new(code, self.message.clone().unwrap_or(preset.message))
+            .status(self.status.or(preset.status))
+            .retry_after(retry_after.or(preset.retry_after))
+            .details(merge_pairs(&preset.details, &self.details))
+            .within_bounds()
     }
 
     /// The body of the message; empty if no flag names a file.

@@ -49,7 +49,7 @@ proptest! {
         most in 1_u32..20,
     ) {
         let mut now = clock::instant();
-        let mut breaker = Breaker::new(BreakerSettings { most, minimum: 3, shortest_outage: milliseconds(1_000), ..BreakerSettings::default() });
+        let mut breaker = Breaker::new(BreakerSettings::default().most(most).minimum(3).shortest_outage(milliseconds(1_000)));
         let mut permits: Vec<Permit> = Vec::new();
         for event in events {
             match event {
@@ -122,7 +122,7 @@ proptest! {
         most in 1_usize..12,
     ) {
         let mut now = clock::instant();
-        let mut breakers: Breakers<u8> = Breakers::new(BreakerSettings { minimum: 2, shortest_outage: milliseconds(500), ..BreakerSettings::default() }, most);
+        let mut breakers: Breakers<u8> = Breakers::new(BreakerSettings::default().minimum(2).shortest_outage(milliseconds(500)), most);
         let mut permits = Vec::new();
         for (key, event) in events {
             match event {

@@ -142,10 +142,7 @@ impl World {
     }
 
     fn both(&self) -> [Report; 2] {
-        let settings = BreakerSettings {
-            most: self.most,
-            ..BreakerSettings::default()
-        };
+        let settings = BreakerSettings::default().most(self.most);
         [None, Some(Breaker::new(settings))].map(|breaker| self.run(breaker))
     }
 }

@@ -9,10 +9,11 @@ use crate::backoff::Backoff;
 /// ```
 /// use backstop_core::breaker::BreakerSettings;
 ///
-/// let settings = BreakerSettings { most: 10, ..BreakerSettings::default() };
+/// let settings = BreakerSettings::default().most(10);
 /// assert_eq!((settings.minimum, settings.share), (20, 0.8));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct BreakerSettings {
     /// The fewest failures without a success between them that open it; 20, at least 1.
     pub minimum: u32,
@@ -48,6 +49,62 @@ impl Default for BreakerSettings {
 }
 
 impl BreakerSettings {
+    /// The same numbers with another smallest number of failures that open it.
+    #[must_use]
+    pub const fn minimum(mut self, minimum: u32) -> Self {
+        self.minimum = minimum;
+        self
+    }
+
+    /// With another time for which nothing may have succeeded before it opens.
+    #[must_use]
+    pub const fn shortest_outage(mut self, shortest_outage: Duration) -> Self {
+        self.shortest_outage = shortest_outage;
+        self
+    }
+
+    /// With other pauses before the probes.
+    #[must_use]
+    pub const fn pauses(mut self, pauses: Backoff) -> Self {
+        self.pauses = pauses;
+        self
+    }
+
+    /// With another longest `Retry-After` that is believed.
+    #[must_use]
+    pub const fn longest_retry_after(mut self, longest_retry_after: Duration) -> Self {
+        self.longest_retry_after = longest_retry_after;
+        self
+    }
+
+    /// With another number of attempts in flight at which a breaker that grows is closed.
+    #[must_use]
+    pub const fn most(mut self, most: u32) -> Self {
+        self.most = most;
+        self
+    }
+
+    /// With another number of attempts by which the limit grows.
+    #[must_use]
+    pub const fn growth(mut self, growth: u32) -> Self {
+        self.growth = growth;
+        self
+    }
+
+    /// With another share of failures that cuts the limit.
+    #[must_use]
+    pub const fn share(mut self, share: f64) -> Self {
+        self.share = share;
+        self
+    }
+
+    /// With another part of the limit that a cut leaves.
+    #[must_use]
+    pub const fn cut(mut self, cut: f64) -> Self {
+        self.cut = cut;
+        self
+    }
+
     /// Each number as the nearest one within its bounds. One that is no number counts as the default.
     pub(super) fn within_bounds(self) -> Self {
         let default = Self::default();

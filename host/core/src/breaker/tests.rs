@@ -296,10 +296,7 @@ fn an_attempt_that_began_before_it_opened_counts_no_more() {
 
 #[test]
 fn the_limit_grows_by_one_for_each_round_of_successes_until_it_is_closed() {
-    let mut world = World::growing(BreakerSettings {
-        most: 4,
-        ..BreakerSettings::default()
-    });
+    let mut world = World::growing(BreakerSettings::default().most(4));
     let mut limits = Vec::new();
     let mut successes = 0;
     while let State::Growing { limit } = world.state() {
@@ -422,16 +419,14 @@ fn a_time_that_another_thread_read_earlier_is_no_step_back() {
 
 #[test]
 fn invalid_settings_count_as_the_nearest_valid_ones() {
-    let settings = BreakerSettings {
-        minimum: 0,
-        shortest_outage: Duration::MAX,
-        longest_retry_after: Duration::MAX,
-        most: 0,
-        growth: 0,
-        share: f64::NAN,
-        cut: f64::INFINITY,
-        ..BreakerSettings::default()
-    };
+    let settings = BreakerSettings::default()
+        .minimum(0)
+        .shortest_outage(Duration::MAX)
+        .longest_retry_after(Duration::MAX)
+        .most(0)
+        .growth(0)
+        .share(f64::NAN)
+        .cut(f64::INFINITY);
     let mut world = World::new(settings);
     let settings = *world.breaker.settings();
     assert_eq!((settings.share, settings.cut), (0.8, 0.9));

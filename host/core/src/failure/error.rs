@@ -21,6 +21,7 @@ const PERMANENT_STATUS: u16 = 422;
 /// Why an attempt failed, as its source reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Error {
     /// The type or code: `ThrottlingException`, `ECONNRESET`, `HTTP 503`, `exit 3`; at most [`MESSAGE_BYTES`].
     pub code: String,
@@ -49,6 +50,40 @@ impl Error {
             message: message.into(),
             ..Self::default()
         }
+    }
+
+    /// The same error with the HTTP status that its source has, if it has one.
+    #[must_use]
+    pub fn status(mut self, status: impl Into<Option<u16>>) -> Self {
+        self.status = status.into();
+        self
+    }
+
+    /// The same error from a service that asked to wait for so long, if it did.
+    ///
+    /// ```
+    /// use backstop_core::failure::{Error, Milliseconds};
+    ///
+    /// let busy = Error::new("HTTP 429", "too many requests").status(429);
+    /// let busy = busy.retry_after(Milliseconds(30_000)).details([("tenant", "t-1")]);
+    /// assert_eq!(busy.details, [("tenant".to_owned(), "t-1".to_owned())]);
+    /// ```
+    #[must_use]
+    pub fn retry_after(mut self, wait: impl Into<Option<Milliseconds>>) -> Self {
+        self.retry_after = wait.into();
+        self
+    }
+
+    /// The same error with these details in addition to its own.
+    #[must_use]
+    pub fn details<N: Into<String>, V: Into<String>>(
+        mut self,
+        details: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let details = details.into_iter();
+        self.details
+            .extend(details.map(|(name, value)| (name.into(), value.into())));
+        self
     }
 
     /// An error that every further attempt would repeat: permanent for the default classification, and for policies that know statuses alone. Its status is 422, although no server has sent it.
@@ -134,10 +169,8 @@ impl Error {
     /// ```
     /// use backstop_core::failure::{Error, IN_PROGRESS, Milliseconds};
     ///
-    /// let elsewhere = Error {
-    ///     retry_after: Some(Milliseconds(5_000)),
-    ///     ..Error::new(IN_PROGRESS, "the same work is in progress elsewhere")
-    /// };
+    /// let elsewhere = Error::new(IN_PROGRESS, "the same work is in progress elsewhere");
+    /// let elsewhere = elsewhere.retry_after(Milliseconds(5_000));
     /// assert!(elsewhere.is_in_progress());
     /// // Without the end of a lease, nobody knows that it has one.
     /// assert!(!Error::new(IN_PROGRESS, "").is_in_progress());

@@ -5,11 +5,8 @@
 //! ```
 //! use backstop_core::failure::{Error, Milliseconds};
 //!
-//! let busy = Error {
-//!     status: Some(429),
-//!     retry_after: Some(Milliseconds(30_000)),
-//!     ..Error::new("HTTP 429", "too many requests")
-//! };
+//! let busy = Error::new("HTTP 429", "too many requests").status(429);
+//! let busy = busy.retry_after(Milliseconds(30_000));
 //! assert_eq!(busy.code, "HTTP 429");
 //! ```
 

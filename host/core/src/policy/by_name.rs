@@ -10,6 +10,7 @@ use crate::settings;
 
 /// Why there is no policy with a name and settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// No built-in policy has this name.
     #[error("unknown policy `{0}`: expected one of {names}", names = NAMES.join(", "))]

@@ -63,8 +63,5 @@ pub(crate) fn open_error(
 }
 
 fn explained(failed: FailedRequest) -> Error {
-    Error {
-        status: failed.status,
-        ..Error::new(failed.code, failed.text)
-    }
+    Error::new(failed.code, failed.text).status(failed.status)
 }

@@ -26,12 +26,10 @@ impl Typed<raw::Breaker> for BreakerOptions {
             let longest = u32::try_from(span.0.as_millis()).unwrap_or(u32::MAX);
             Backoff::milliseconds(FIRST_PAUSE.min(longest), longest)
         });
-        let settings = BreakerSettings {
-            minimum: raw.minimum.unwrap_or(defaults.minimum),
-            shortest_outage: raw.after.map_or(defaults.shortest_outage, |span| span.0),
-            pauses,
-            ..defaults
-        };
+        let settings = defaults
+            .minimum(raw.minimum.unwrap_or(defaults.minimum))
+            .shortest_outage(raw.after.map_or(defaults.shortest_outage, |span| span.0))
+            .pauses(pauses);
         Ok(BreakerOptions { by, settings })
     }
 }

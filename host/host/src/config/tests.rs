@@ -149,13 +149,11 @@ limit-each = { by = "/tenant", rate = "20/s", max-in-flight = 5 }
         ],
         breaker: Some(BreakerOptions {
             by: InCommon::Attribute("tenant".to_owned()),
-            settings: BreakerSettings {
-                minimum: 3,
-                shortest_outage: Duration::from_secs(9),
-                pauses: Backoff::milliseconds(2_000, 2_000),
-                most: 7,
-                ..BreakerSettings::default()
-            },
+            settings: BreakerSettings::default()
+                .minimum(3)
+                .shortest_outage(Duration::from_secs(9))
+                .pauses(Backoff::milliseconds(2_000, 2_000))
+                .most(7),
         }),
         limit_each: Some(EachOptions {
             by: InCommon::Pointer("/tenant".to_owned()),

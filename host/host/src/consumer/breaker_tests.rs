@@ -5,13 +5,11 @@ use backstop_core::backoff::Backoff;
 use backstop_core::breaker::BreakerSettings;
 
 fn breaker(by: InCommon) -> Breaker {
-    let settings = BreakerSettings {
-        minimum: 2,
-        shortest_outage: Duration::ZERO,
-        pauses: Backoff::milliseconds(1_000, 1_000),
-        most: 4,
-        ..BreakerSettings::default()
-    };
+    let settings = BreakerSettings::default()
+        .minimum(2)
+        .shortest_outage(Duration::ZERO)
+        .pauses(Backoff::milliseconds(1_000, 1_000))
+        .most(4);
     Breaker::new("orders", Some(&BreakerOptions { by, settings }))
 }
 

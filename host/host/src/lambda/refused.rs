@@ -118,10 +118,8 @@ mod tests {
         ];
         let when = |row: &str| {
             let (code, status) = row.split_once(' ').unwrap();
-            let error = Error {
-                status: status.parse().ok().filter(|status| *status > 0),
-                ..Error::new(code, "")
-            };
+            let error =
+                Error::new(code, "").status(status.parse().ok().filter(|status| *status > 0));
             refused(&error, 1, 0.0)
         };
         for row in throttled.iter().chain(&transient) {
@@ -148,10 +146,7 @@ mod tests {
             other @ (Refused::Denied(_) | Refused::Permanent) => panic!("{other:?}"),
         };
         assert_eq!([1, 2, 3, 20].map(longest), [2, 4, 8, 300]);
-        let asked = Error {
-            retry_after: Some(Milliseconds(90_000)),
-            ..error
-        };
+        let asked = error.retry_after(Milliseconds(90_000));
         let wait = Refused::Transient(Milliseconds(90_000));
         assert_eq!(refused(&asked, 1, 0.0), wait);
     }

@@ -97,10 +97,7 @@ fn store_error<E: OperationError>(error: &SdkError<E, HttpResponse>) -> StoreErr
         None => no_answer(error),
     };
     StoreError {
-        error: Error {
-            status,
-            ..Error::new(code, message)
-        },
+        error: Error::new(code, message).status(status),
         may_have_happened,
         refused_result: false,
     }

@@ -26,7 +26,7 @@ const NATIVE_BYTES: usize = 6;
 impl Attributes {
     /// The record of a claim.
     pub(super) fn new_item(&self, claim: &Claim<'_>) -> Item {
-        let mut item = self.key(claim.key);
+        let mut item = self.primary_key(claim.key);
         item.extend([
             (self.expiration.clone(), number(claim.expires)),
             (

@@ -129,7 +129,7 @@ impl Store for DynamoStore {
             .client
             .update_item()
             .table_name(&self.table)
-            .set_key(Some(self.attributes.key(renewal.key)))
+            .set_key(Some(self.attributes.primary_key(renewal.key)))
             .update_expression("SET #lease = :lease, #expires = :expires")
             .condition_expression(condition.text)
             .set_expression_attribute_names(Some(condition.names))
@@ -156,7 +156,7 @@ impl Store for DynamoStore {
             .client
             .update_item()
             .table_name(&self.table)
-            .set_key(Some(self.attributes.key(completion.key)))
+            .set_key(Some(self.attributes.primary_key(completion.key)))
             .update_expression("SET #status = :status, #expires = :expires, #data = :data")
             .condition_expression(condition.text)
             .set_expression_attribute_names(Some(condition.names))
@@ -175,7 +175,7 @@ impl Store for DynamoStore {
             .client
             .delete_item()
             .table_name(&self.table)
-            .set_key(Some(self.attributes.key(key)))
+            .set_key(Some(self.attributes.primary_key(key)))
             .condition_expression(condition.text)
             .set_expression_attribute_names(Some(condition.names))
             .set_expression_attribute_values(Some(condition.values))

@@ -21,6 +21,7 @@ use super::DynamoStore;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TableError {
     /// It does not exist.
     #[error(

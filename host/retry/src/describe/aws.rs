@@ -46,10 +46,13 @@ where
                 }
                 described
             }
-            SdkError::ResponseError(response) => Error {
-                code: network::code(self).unwrap_or("EPROTO").to_owned(),
-                ..from_response(response.raw(), chain(self))
-            },
+            SdkError::ResponseError(response) => {
+                let mut described = from_response(response.raw(), chain(self));
+                network::code(self)
+                    .unwrap_or("EPROTO")
+                    .clone_into(&mut described.code);
+                described
+            }
             SdkError::TimeoutError(_) => Error::new("ETIMEDOUT", chain(self)),
             SdkError::DispatchFailure(failure) => {
                 let code = match network::code(self) {
@@ -96,13 +99,11 @@ fn from_response(response: &HttpResponse, message: String) -> Error {
     let status = response.status().as_u16();
     let header = |name: &str| response.headers().get(name);
     let request_id = REQUEST_IDS.iter().find_map(|name| header(name));
-    let request_id = request_id.map(|id| ("requestId".to_owned(), id.to_owned()));
-    Error {
-        status: Some(status),
-        retry_after: retry_after(|name| response.headers().get(name)),
-        details: request_id.into_iter().collect(),
-        ..Error::new(format!("HTTP {status}"), message)
-    }
+    let request_id = request_id.map(|id| ("requestId", id));
+    Error::new(format!("HTTP {status}"), message)
+        .status(status)
+        .retry_after(retry_after(|name| response.headers().get(name)))
+        .details(request_id)
 }
 
 #[cfg(test)]

@@ -136,14 +136,10 @@ fn describe_response(response: &impl HttpResponse) -> Error {
         let mut headers = response.headers();
         headers.find_map(|(known, value)| (known == name).then_some(value))
     };
-    let details = response.headers();
-    let details = details.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Error {
-        status: Some(status),
-        retry_after: retry_after(header),
-        details: details.collect(),
-        ..Error::new(format!("HTTP {status}"), "")
-    }
+    Error::new(format!("HTTP {status}"), "")
+        .status(status)
+        .retry_after(retry_after(header))
+        .details(response.headers())
 }
 
 impl<E: fmt::Display, R: HttpResponse> fmt::Display for RequestError<E, R> {
@@ -180,10 +176,7 @@ described! {
         let text = chain(error);
         if let Some(status) = error.status() {
             let status = status.as_u16();
-            return Error {
-                status: Some(status),
-                ..Error::new(format!("HTTP {status}"), text)
-            };
+            return Error::new(format!("HTTP {status}"), text).status(status);
         }
         let code = match network::code(error) {
             Some(code) => code,

@@ -52,10 +52,10 @@ pub use network::describe_by_causes;
 ///     fn describe(&self) -> Error {
 ///         match self {
 ///             Self::CardDeclined => Error::permanent("CardDeclined", "the bank said no"),
-///             Self::Unavailable { seconds } => Error {
-///                 retry_after: Some(Milliseconds(seconds * 1_000)),
-///                 ..Error::new("Unavailable", "the bank is closed")
-///             },
+///             Self::Unavailable { seconds } => {
+///                 let error = Error::new("Unavailable", "the bank is closed");
+///                 error.retry_after(Milliseconds(seconds * 1_000))
+///             }
 ///         }
 ///     }
 /// }

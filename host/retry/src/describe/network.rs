@@ -33,10 +33,9 @@ pub fn describe_by_causes(error: &(dyn StdError + 'static)) -> Error {
         .or_else(|| causes(error).find_map(decoding))
         .or_else(|| code(error).map(|code| Error::new(code, "")))
         .or_else(|| causes(error).find_map(permanent));
-    Error {
-        message: chain(error),
-        ..described.unwrap_or_else(|| Error::new("Error", ""))
-    }
+    let mut described = described.unwrap_or_else(|| Error::new("Error", ""));
+    described.message = chain(error);
+    described
 }
 
 /// A row for each type of error that is described by its causes.

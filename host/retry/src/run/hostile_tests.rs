@@ -96,11 +96,7 @@ fn a_panic_gives_back_what_was_not_sent_and_leaves_the_retrier_usable() {
 #[test]
 fn a_retrier_inside_a_retrier_shares_its_budget() {
     let clock = TestClock::new();
-    let settings = BudgetSettings {
-        capacity: 50,
-        floor_per_second: 0.0,
-        ..BudgetSettings::AWS_2_0
-    };
+    let settings = BudgetSettings::AWS_2_0.capacity(50).floor_per_second(0.0);
     let budget = Budget::new("shared", settings);
     let outer = linear(&clock).budget(&budget).build().unwrap();
     let inner = linear(&clock)
@@ -130,11 +126,7 @@ fn the_text_of_an_end_is_one_line_of_a_bounded_length_whatever_the_error() {
     let own = |clock: &TestClock| linear(clock).policy(FullJitter::default().max_attempts(1));
     let small = Budget::new(
         "none",
-        BudgetSettings {
-            capacity: 0,
-            floor_per_second: 0.0,
-            ..BudgetSettings::AWS_2_0
-        },
+        BudgetSettings::AWS_2_0.capacity(0).floor_per_second(0.0),
     );
     let refused = |clock: &TestClock| linear(clock).budget(&small);
     let clock = TestClock::new();
@@ -188,11 +180,7 @@ impl Clock for Backwards {
 
 #[test]
 fn a_clock_that_goes_backwards_is_survived() {
-    let settings = BudgetSettings {
-        capacity: 30,
-        refill_per_second: 1.0,
-        ..BudgetSettings::AWS_2_0
-    };
+    let settings = BudgetSettings::AWS_2_0.capacity(30).refill_per_second(1.0);
     for deadline in [
         Deadline::from(60 * SECOND),
         Deadline::from(Timestamp(60_000)),

@@ -242,10 +242,7 @@ pub(super) fn ended<E>(
 
 /// The failure of an attempt whose value the call does not take. Its status, which no server has sent, makes policies retry it that know only statuses, or the errors of AWS.
 pub(super) fn not_ready() -> Error {
-    Error {
-        status: Some(503),
-        ..Error::new("NotReady", "the call's retry_if_ok does not take the value")
-    }
+    Error::new("NotReady", "the call's retry_if_ok does not take the value").status(503)
 }
 
 /// The failure of an attempt that took longer than its timeout.

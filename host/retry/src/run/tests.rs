@@ -244,10 +244,7 @@ fn the_earlier_of_timeout_and_deadline_cuts_an_attempt_short() {
 
 #[test]
 fn retry_after_is_respected_up_to_the_longest_delay() {
-    let asks = |milliseconds| Error {
-        retry_after: Some(Milliseconds(milliseconds)),
-        ..busy()
-    };
+    let asks = |milliseconds| busy().retry_after(Milliseconds(milliseconds));
     let clock = TestClock::new();
     let retrier = linear(&clock).max_delay(10 * SECOND).build().unwrap();
     let call = retrier.run(|attempt| async move {
@@ -283,10 +280,7 @@ fn a_service_holds_a_program_for_a_minute_unless_it_allows_more() {
         }
         let call = builder.build().unwrap();
         let call = call.run(|attempt| async move {
-            let asks = Error {
-                retry_after: Some(Milliseconds::from_duration(TEN_DAYS)),
-                ..busy()
-            };
+            let asks = busy().retry_after(Milliseconds::from_duration(TEN_DAYS));
             (attempt.number() > 1).then_some(()).ok_or(asks)
         });
         clock.block_on(call).unwrap();
@@ -303,11 +297,7 @@ fn a_budget_ends_a_call_before_its_delay() {
     let clock = TestClock::new();
     let budget = Budget::new(
         "b",
-        BudgetSettings {
-            capacity: 20,
-            floor_per_second: 0.0,
-            ..BudgetSettings::AWS_2_0
-        },
+        BudgetSettings::AWS_2_0.capacity(20).floor_per_second(0.0),
     );
     let retrier = linear(&clock).budget(&budget).build().unwrap();
     let (times, error) = failing(&clock, &retrier, None);

@@ -168,7 +168,7 @@ mod tests {
     fn letter(message: &Message, reason: &str, queue: &Description) -> Outgoing {
         let error = Error::new("HTTP 404", "no such order");
         let status = Some(404);
-        letter_of(message, reason, queue, Error { status, ..error })
+        letter_of(message, reason, queue, error.status(status))
     }
 
     fn letter_of(message: &Message, reason: &str, queue: &Description, error: Error) -> Outgoing {
@@ -251,10 +251,10 @@ mod tests {
 
     #[test]
     fn a_dead_letter_says_the_status_that_its_code_does_not() {
-        let error = |code: &str, status, retry_after: Option<u32>| Error {
-            status,
-            retry_after: retry_after.map(Milliseconds),
-            ..Error::new(code, "text")
+        let error = |code: &str, status, retry_after: Option<u32>| {
+            Error::new(code, "text")
+                .status(status)
+                .retry_after(retry_after.map(Milliseconds))
         };
         for (error, status, retry_after) in [
             (error("OutOfStock", Some(422), None), Some("422"), None),

@@ -360,14 +360,10 @@ impl<'a> Packed<'a> {
             age: Milliseconds(failed.age),
             failed_at: failed.at(self.own.sent),
             previous_delay: failed.previous_delay.map(Milliseconds),
-            error: Error {
-                code: it.code.to_owned(),
-                message: it.message.to_owned(),
-                status: it.status,
-                retry_after: it.retry_after.map(Milliseconds),
-                details: owned(&it.details),
-                unavailable: false,
-            },
+            error: Error::new(it.code, it.message)
+                .status(it.status)
+                .retry_after(it.retry_after.map(Milliseconds))
+                .details(owned(&it.details)),
             attributes: owned(&it.attributes),
         };
         let payload = it.payload.iter();

@@ -11,12 +11,10 @@ fn failure(id: &str) -> Failure {
         attempt,
         random: random(id, attempt),
         previous_delay: Some(Milliseconds(5)),
-        error: Error {
-            status: Some(503),
-            retry_after: Some(Milliseconds(9)),
-            details: vec![("a".to_owned(), "b".to_owned())],
-            ..Error::new("HTTP 503", "busy")
-        },
+        error: Error::new("HTTP 503", "busy")
+            .status(503)
+            .retry_after(Milliseconds(9))
+            .details([("a", "b")]),
         attributes: vec![("tenant".to_owned(), "t-1".to_owned())],
         ..ordinary_failure()
     }

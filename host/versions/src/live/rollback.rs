@@ -178,11 +178,9 @@ fn how_it_broke(
     let error = &failure.error;
     let plain = Failure {
         attributes: Vec::new(),
-        error: Error {
-            status: error.status,
-            retry_after: error.retry_after,
-            ..Error::new(error.code.clone(), "")
-        },
+        error: Error::new(error.code.clone(), "")
+            .status(error.status)
+            .retry_after(error.retry_after),
         ..failure.clone()
     };
     let is_of_time = |error: &EvaluationError| matches!(error, EvaluationError::OutOfTime(..));

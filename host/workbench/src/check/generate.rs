@@ -191,13 +191,11 @@ fn error(words: &Vocabulary) -> impl Strategy<Value = Error> + use<> {
     let details = named(&words.details, 4);
     (code, message, status, retry_after, details).prop_map(
         |(code, message, status, retry_after, details)| {
-            Error {
-                status,
-                retry_after: retry_after.map(Milliseconds),
-                details,
-                ..Error::new(code, message)
-            }
-            .within_bounds()
+            Error::new(code, message)
+                .status(status)
+                .retry_after(retry_after.map(Milliseconds))
+                .details(details)
+                .within_bounds()
         },
     )
 }

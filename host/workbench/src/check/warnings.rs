@@ -107,10 +107,7 @@ fn throttled() -> impl Iterator<Item = Error> {
     [("HTTP 429", Some(429))]
         .into_iter()
         .chain(of_aws)
-        .map(|(code, status)| Error {
-            status,
-            ..Error::new(code, "")
-        })
+        .map(|(code, status)| Error::new(code, "").status(status))
 }
 
 /// The first late attempt that is retried immediately even with the random number of the longest delay, and that delay. The message has failed at each earlier attempt, and its age and previous delay follow from the policy's own answers.

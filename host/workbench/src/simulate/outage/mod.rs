@@ -196,10 +196,7 @@ pub fn simulate(
         previous_delay: None,
     });
     let evaluation = instance_kind(policy, payload, &example);
-    let settings = BreakerSettings {
-        most: load.most,
-        ..BreakerSettings::default()
-    };
+    let settings = BreakerSettings::default().most(load.most);
     let run = |number| {
         let mut evaluator = Evaluator::new(policy, payload, evaluation);
         let mut broken = BTreeMap::new();
