@@ -416,25 +416,10 @@ fn the_envelope_in_the_documents_is_valid_and_each_field_is_explained() {
 
 #[test]
 fn the_policy_in_the_documents_is_the_one_that_the_sdk_tests() {
-    let sdk = document("policies/sdk/src/lib.rs");
-    let snippet: String = sdk
-        .lines()
-        .skip_while(|line| !line.starts_with("//! ```"))
-        .skip(1)
-        .take_while(|line| !line.starts_with("//! ```"))
-        .map(|line| {
-            format!(
-                "{}\n",
-                line.trim_start_matches("//!")
-                    .trim_start_matches(' ')
-                    .trim_end()
-            )
-        })
-        .collect();
-    let flat = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let policy = |name: &str| blocks(&document(name), "rust").swap_remove(0);
     assert_eq!(
-        flat(&blocks(&document("host/docs/policies/write-a-policy.md"), "rust")[0]),
-        flat(&snippet)
+        policy("host/docs/policies/write-a-policy.md"),
+        policy("policies/sdk/README.md")
     );
 }
 

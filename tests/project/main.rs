@@ -15,6 +15,7 @@ mod map;
 mod modules;
 mod names;
 mod picture;
+mod published;
 mod rust_programs;
 mod sleeps;
 mod workers;

@@ -1,31 +1,4 @@
-//! Backstop decides what happens to a failed message of a queue, and makes it happen.
-//!
-//! For each failure, a *policy* decides between another attempt after a delay, dead-lettering and discarding. A policy is a sandboxed WebAssembly component: one of the built-in ones, or your own from a file, S3 or an OCI registry. While the program runs, new versions are verified, validated and activated; a version that fails is rejected or rolled back, and no message is lost.
-//!
-//! ```no_run
-//! use std::sync::Arc;
-//!
-//! use backstop::{Backstop, Error, Message, RunError};
-//!
-//! async fn ship(order: Arc<Message>) -> Result<(), Error> {
-//!     if order.body.is_empty() {
-//!         return Err(Error::new("EmptyOrder", "the order has no lines"));
-//!     }
-//!     Ok(())
-//! }
-//!
-//! #[tokio::main]
-//! async fn main() -> Result<(), RunError> {
-//!     Backstop::queue("https://sqs.eu-west-1.amazonaws.com/123456789012/orders")
-//!         .policy("oci://registry.example.com/policies/orders:live")
-//!         .set("base", "2s")
-//!         .max_attempts(8)
-//!         .handler(ship)
-//!         .run()
-//!         .await?;
-//!     Ok(())
-//! }
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! # Map
 //!
@@ -82,6 +55,8 @@
 //! # Ok(())
 //! # }
 //! ```
+// So that docs.rs says which feature has an item.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// Batches delivered to SQS and DynamoDB, with only the failed entries sent again: the crate `backstop-deliver`.
 ///

@@ -1,24 +1,6 @@
-//! The envelope in which a Lambda function receives a retried event, and the tower layer that unwraps it.
-//!
-//! A retried event is `{"_retry_metadata": {"attempt": 2, "initial_timestamp": 1767225600, …}, "_original_payload": …}`. The first attempt receives the event itself. With [`UnwrapLayer`] around its handler, a function sees the original payload each time, and [`RetryContext::current`] returns the attempt:
-//!
-//! ```no_run
-//! use backstop_envelope::{RetryContext, UnwrapLayer};
-//! use lambda_runtime::{Error, LambdaEvent, Runtime, service_fn};
-//! use serde_json::Value;
-//!
-//! async fn charge(order: LambdaEvent<Value>) -> Result<(), Error> {
-//!     let retry = RetryContext::current().unwrap_or_default();
-//!     // The id is the same for each attempt at one event: an idempotency key.
-//!     println!("attempt {} of {}: {}", retry.attempt, retry.id, order.payload);
-//!     Ok(())
-//! }
-//!
-//! #[tokio::main]
-//! async fn main() -> Result<(), Error> {
-//!     Runtime::new(service_fn(charge)).layer(UnwrapLayer).run().await
-//! }
-//! ```
+#![doc = include_str!("../README.md")]
+// So that docs.rs says which feature has an item.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "layer")]
 mod layer;

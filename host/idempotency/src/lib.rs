@@ -1,27 +1,4 @@
-//! Runs work once for each idempotency key, in the record formats of Powertools for AWS Lambda.
-//!
-//! Messages of SQS and events of Lambda are delivered at least once. Work with an effect that must not happen twice is given a key, and a table remembers which keys are done:
-//!
-//! ```
-//! use backstop_idempotency::{Idempotency, MemoryStore};
-//!
-//! # async fn charge() -> Result<u64, std::io::Error> { Ok(250) }
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // In production: `DynamoStore::new(client, "idempotency")`, with the feature `dynamodb`.
-//! let idempotency = Idempotency::builder(MemoryStore::default(), "payments.charge").build()?;
-//!
-//! let receipt = idempotency.once("order-7", || async { charge().await }).await?;
-//! assert_eq!(receipt.result, 250);
-//!
-//! // The second call returns the stored result and does nothing.
-//! let again = idempotency.once("order-7", || async { charge().await }).await?;
-//! assert!(again.repeated);
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! A call costs two writes, a repeated one a single write that is refused. While the work runs, its record has a lease. The lease of a crashed owner ends, and another one takes over; an owner that comes back too late is stopped and cannot overwrite the other's result.
+#![doc = include_str!("../README.md")]
 //!
 //! # Map
 //!
@@ -38,6 +15,8 @@
 //! | keep records in DynamoDB (feature `dynamodb`) | `DynamoStore` |
 //! | count what calls find | [`IdempotencyBuilder::observe`] |
 //! | test without waiting | [`MemoryStore`], [`TestClock`] |
+// So that docs.rs says which feature has an item.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
 #[cfg(feature = "dynamodb")]

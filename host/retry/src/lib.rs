@@ -1,30 +1,4 @@
-//! Retries a call inside a program, as a policy decides.
-//!
-//! The policies are those of Backstop's queues: they see the whole error, answer with a class, a verdict and a delay, and can be tested without the program. A call has a deadline, many callers share a retry budget, and every end is an error of its own with the function's last error inside.
-//!
-//! ```
-//! use std::time::Duration;
-//!
-//! use backstop_retry::{Budget, FullJitter, Retrier, RetryError};
-//!
-//! # async fn get(key: &str) -> Result<String, std::io::Error> { Ok(key.to_owned()) }
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), backstop_retry::BuildError> {
-//! // Once in a program, for each dependency.
-//! let retrier = Retrier::builder()
-//!     .name("articles")
-//!     .policy(FullJitter::default().base(Duration::from_millis(50)).max_attempts(8))
-//!     .budget(&Budget::aws_2_1())
-//!     .build()?;
-//!
-//! match retrier.run(|_attempt| get("a-1")).deadline(Duration::from_secs(2)).await {
-//!     Ok(article) => println!("{article}"),
-//!     Err(RetryError::Permanent(end)) => println!("no such article: {:?}", end.error()),
-//!     Err(error) => println!("{error}"),
-//! }
-//! # Ok(())
-//! # }
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! # Map
 //!
@@ -52,6 +26,8 @@
 //! # What a call costs
 //!
 //! A call that succeeds at once allocates nothing, takes no lock, and reads no clock unless it has a deadline or a breaker, which has a lock too. Each attempt has a `tracing` span of the level DEBUG.
+// So that docs.rs says which feature has an item.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod attempt;
 #[cfg(feature = "aws")]

@@ -1,25 +1,4 @@
-//! Write a Backstop policy in Rust: implement [`Policy`], pass the type to [`export!`], and build for `wasm32-unknown-unknown`. `backstop policy new NAME --lang rust` creates such a crate, with a copy of this one.
-//!
-//! ```
-//! use backstop_policy::{Duration, ErrorClass, Failure, Policy};
-//!
-//! /// Waits one more minute after each attempt.
-//! struct Patient;
-//!
-//! impl Policy for Patient {
-//!     fn configure(_settings: &[(String, String)]) -> Result<Self, String> {
-//!         Ok(Self)
-//!     }
-//!
-//!     fn delay(&self, failure: &Failure, _class: &ErrorClass) -> Duration {
-//!         Duration::from_secs(60) * failure.attempt
-//!     }
-//! }
-//!
-//! backstop_policy::export!(Patient);
-//! ```
-//!
-//! A policy that differs from the built-in ones only in its delay needs one function and [`export_delay!`].
+#![doc = include_str!("../README.md")]
 
 #[doc(hidden)]
 #[rustfmt::skip]

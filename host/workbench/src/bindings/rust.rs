@@ -22,6 +22,11 @@ pub(super) fn add(written: &mut Written) -> anyhow::Result<()> {
     for (path, text) in sdk.into_iter().chain(backoff) {
         written.add(path, text);
     }
+    // It is the documentation of `lib.rs`.
+    written.add(
+        "policies/sdk/README.md",
+        include_str!("../../sdk/readme.md"),
+    );
     let manifests = [
         (
             "policies/sdk/Cargo.toml",
