@@ -193,8 +193,9 @@ impl Pass {
         while let Some(reserved) = self.reserve() {
             let stopped = self.work.setup.stop.cancelled();
             tokio::select! {
-                () = self.work.pace.wait(reserved) => {}
+                biased;
                 () = stopped => return,
+                () = self.work.pace.wait(reserved) => {}
             }
             match self.round(reserved).await {
                 Ok(taken) => {

@@ -280,6 +280,7 @@ async fn renew(
     let (mut renewed, mut tried) = (Instant::now(), Instant::now());
     loop {
         tokio::select! {
+            biased;
             () = sleep(LOOKED_AT) => {}
             () = ended.cancelled() => return Ok(()),
         }

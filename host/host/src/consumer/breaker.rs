@@ -260,6 +260,7 @@ impl Breaker {
                 return left;
             }
             tokio::select! {
+                biased;
                 _ = changed.changed() => {}
                 () = sleep(CHECK) => {}
             }

@@ -70,6 +70,7 @@ impl<T> Due<T> {
             match first {
                 None => self.changed.notified().await,
                 Some(due) => tokio::select! {
+                    biased;
                     () = sleep_until(due) => {}
                     () = self.changed.notified() => {}
                 },

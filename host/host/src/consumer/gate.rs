@@ -125,6 +125,7 @@ impl Gate {
     pub(super) async fn watch(&self, attempt: impl Future<Output = Outcome>) -> Outcome {
         tokio::pin!(attempt);
         tokio::select! {
+            biased;
             outcome = &mut attempt => {
                 match &outcome {
                     Outcome::Succeeded | Outcome::Failed(_) => self.reached(),
@@ -174,6 +175,7 @@ impl Gate {
         let (gate, handler) = (Arc::clone(self), Arc::clone(handler));
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 () = gate.probe(handler.as_ref(), failures) => {}
                 () = gate.stop.cancelled() => {}
             }

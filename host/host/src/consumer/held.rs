@@ -127,6 +127,7 @@ impl HeldLetter {
                 return;
             }
             tokio::select! {
+                biased;
                 () = sleep(wait) => {}
                 () = shared.stop.cancelled() => {
                     return hand_back(shared, [self.message]).await;

@@ -65,6 +65,7 @@ pub(super) async fn bring_back(shared: &Shared) {
         loop {
             sleep(SHORTEST_CHECK).await;
             tokio::select! {
+                biased;
                 () = sleep(CHECK) => {}
                 () = each.freed() => {}
             }
@@ -75,6 +76,7 @@ pub(super) async fn bring_back(shared: &Shared) {
         }
     };
     tokio::select! {
+        biased;
         () = bringing => {}
         () = shared.stop.cancelled() => {}
     }

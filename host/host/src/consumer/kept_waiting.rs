@@ -218,6 +218,7 @@ impl KeptWaiting {
         let mut pause = EVERY;
         loop {
             tokio::select! {
+                biased;
                 () = sleep(pause) => {}
                 () = stop.cancelled() => return,
             }

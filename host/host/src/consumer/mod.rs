@@ -124,6 +124,7 @@ impl Shared {
     async fn interrupted(&self) {
         while !self.gate.is_closed() && !self.controls.is_paused() {
             tokio::select! {
+                biased;
                 () = self.stop.cancelled() => return,
                 () = sleep(INTERRUPTION_CHECK) => {}
             }
@@ -328,7 +329,7 @@ impl Consumer {
         };
         tokio::pin!(ended);
         let ended_in_time = tokio::select! {
-            biased;
+           biased;
             () = &mut ended => true,
             () = grace_is_over => false,
         };

@@ -120,6 +120,7 @@ impl Pollers {
         let poll = shared.queue.receive(asked, wait, shared.visibility);
         tokio::pin!(poll);
         let received = tokio::select! {
+            biased;
             received = &mut poll => received,
             () = shared.stop.cancelled() => {
                 if shared.queue.receive_is_cancel_safe() {
@@ -177,6 +178,7 @@ impl Pollers {
             return false;
         }
         tokio::select! {
+            biased;
             () = sleep(BACKOFF.wait(failures, rand::random())) => true,
             () = shared.stop.cancelled() => false,
         }
@@ -185,6 +187,7 @@ impl Pollers {
     /// Room for the messages of one poll, which are expected to be as large as the largest so far, once the controls, the gate and the breaker let them pass. `None` if the consumer stops.
     async fn room(&self, shared: &Shared) -> Option<Room> {
         tokio::select! {
+            biased;
             room = self.passed(shared) => room,
             () = shared.stop.cancelled() => None,
         }

@@ -21,6 +21,7 @@ impl Controls {
             changed.borrow_and_update();
             let again = self.look_at_windows(clock::now());
             tokio::select! {
+                biased;
                 () = sleep(again) => {}
                 // Other windows may have come.
                 _ = changed.changed() => {}

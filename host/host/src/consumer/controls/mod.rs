@@ -244,6 +244,7 @@ impl Controls {
                 Allowed::Messages(messages) => return messages,
                 Allowed::In(wait) => {
                     tokio::select! {
+                        biased;
                         _ = changed.changed() => {}
                         () = sleep(wait) => {}
                     }
