@@ -21,3 +21,5 @@ except Invalid as error:
     failed(error, 65)
 except Busy as error:
     failed(error, 75)  # later
+except Exception as error:
+    failed(error, 1)

@@ -190,7 +190,7 @@ fn every_command_and_flag_in_the_documents_exists() {
             }
         }
         // A flag alone, or of a command in the text.
-        let others = ["aws ", "cargo ", "--context ", "backstop "];
+        let others = ["aws ", "cargo ", "npm ", "--context ", "backstop "];
         for code in code(&text) {
             if others.iter().any(|other| code.starts_with(other)) {
                 continue;
@@ -250,6 +250,9 @@ fn words_of_sources() -> HashSet<String> {
         let ending = path.extension().and_then(|it| it.to_str());
         if !path.is_file() || ending.is_some_and(|it| !ENDINGS.contains(&it)) {
             continue;
+        }
+        if let Some(name) = path.file_stem().and_then(|it| it.to_str()) {
+            all.insert(name.as_bytes().to_vec());
         }
         let Ok(text) = std::fs::read_to_string(&path) else {
             continue;
