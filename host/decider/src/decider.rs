@@ -24,7 +24,8 @@ pub struct Decider {
     policy: Arc<LivePolicy>,
     bounds: Bounds,
     observers: Observers,
-    threads: Arc<DecisionThreads>,
+    /// Without them, decisions are made where they are asked for.
+    threads: Option<Arc<DecisionThreads>>,
 }
 
 backstop_core::shown!(Decider, decider =>
@@ -38,7 +39,7 @@ impl Decider {
             policy,
             bounds,
             observers: Observers::of(queue.into()),
-            threads: Arc::default(),
+            threads: Some(Arc::default()),
         }
     }
 
@@ -46,6 +47,14 @@ impl Decider {
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.add(observer);
         self
+    }
+
+    /// Decides on the thread that asks, so that nothing depends on how threads take turns: for simulations. A slow policy holds up everything else there.
+    pub fn in_place(self) -> Self {
+        Self {
+            threads: None,
+            ..self
+        }
     }
 
     /// Which events observers hear of, besides decisions.
@@ -111,9 +120,11 @@ impl Decider {
         payload: Arc<Payload>,
         journey: Journey,
     ) -> Decided {
+        let Some(threads) = &self.threads else {
+            return self.decide_now(&failure, &payload, journey);
+        };
         let (decider, reach) = (self.clone(), journey.reach);
         let input = failure.clone();
-        let threads = &self.threads;
         let decided = threads.run(move || decider.decide_now(&input, &payload, journey));
         decided.await.unwrap_or_else(|| {
             tracing::error!(

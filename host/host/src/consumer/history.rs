@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use backstop_core::lock::lock;
+use tokio::time::Instant;
 
 use super::recent::{Key, Recent};
 use super::returned::{self, Files, Receives};
@@ -22,6 +23,8 @@ struct Remembered {
     /// The number of the last failed attempt of this process, and the delay after it.
     last: u32,
     delay: Option<Milliseconds>,
+    /// When that attempt failed.
+    failed_at: Option<Instant>,
     /// Failed attempts of this process.
     failed: u32,
     /// Receives by this process without an attempt, since the message was last sent.
@@ -95,10 +98,17 @@ impl History {
         if self.fifo {
             return NonZeroU32::MIN.saturating_add(remembered.failed);
         }
-        // SQS's count is approximate.
-        let known = NonZeroU32::MIN.saturating_add(remembered.last);
+        // SQS's count is approximate. An attempt that began before another one of this message failed does not follow that.
+        let follows = remembered.failed_at.is_none_or(|at| at <= message.received);
+        let known = NonZeroU32::MIN.saturating_add(if follows { remembered.last } else { 0 });
         NonZeroU32::new(received(message, &remembered))
             .map_or(known, |inferred| inferred.max(known))
+    }
+
+    /// Whether another attempt of the message has failed since this receive: a later one brought it, while this one waited for its turn. What became of it then holds.
+    pub(super) fn is_overtaken(&self, message: &Message) -> bool {
+        let failed_at = self.remembered(message).failed_at;
+        failed_at.is_some_and(|at| at > message.received)
     }
 
     /// The attempts that are known to have failed: by this process, or by the message's envelope. Receives by other processes may have been none.
@@ -132,8 +142,9 @@ impl History {
     pub(super) fn failed(&self, message: &Message, attempt: NonZeroU32) {
         self.change_all(message, |remembered| {
             remembered.failed += 1;
-            remembered.last = attempt.get();
+            remembered.last = remembered.last.max(attempt.get());
             remembered.delay = None;
+            remembered.failed_at = Some(Instant::now());
         });
     }
 
@@ -295,11 +306,14 @@ fn received(message: &Message, remembered: &Remembered) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::queue::ordinary_message;
 
     fn received(times: u32) -> Message {
         Message {
+            received: Instant::now(),
             receive_count: NonZeroU32::new(times).unwrap(),
             ..ordinary_message()
         }
@@ -325,6 +339,22 @@ mod tests {
         assert_eq!(attempts(false, &happened), [4, 5, 5, 8]);
         // SQS's count is approximate, but the attempt never falls below the attempts made.
         assert_eq!(attempts(false, &[(1, "failed"), (1, "failed")]), [1, 2]);
+    }
+
+    /// A host that was frozen: the message was received again before its first attempt ended.
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_ends_after_a_later_one_does_not_follow_it() {
+        let history = History::of(false);
+        let older = received(1);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let later = received(2);
+        history.failed(&later, history.attempt(&later));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(history.attempt(&older).get(), 1);
+        assert!(history.is_overtaken(&older) && !history.is_overtaken(&received(3)));
+        history.failed(&older, history.attempt(&older));
+        // The next one follows both.
+        assert_eq!(history.attempt(&received(3)).get(), 3);
     }
 
     #[test]

@@ -132,6 +132,13 @@ async fn receive_first(
         shared.stats.duplicates.add(1);
         return requests::delete(shared, message).await;
     }
+    if shared.history.is_overtaken(message) {
+        // Its receipt handle is an old one: nothing is changed by it.
+        tracing::info!(
+            "the message was received again and attempted, while this receive waited for its turn: this one is not attempted"
+        );
+        return false;
+    }
     let in_hand = shared.settler.take(message);
     let woken = |envelope: &MessageEnvelope| {
         let due = shared.waiting.woken(message, envelope)?;
