@@ -1,12 +1,13 @@
 # Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
 # They need rustup, a C compiler, Python 3.10 or later and Node.js 20 or later; the tests also curl and openssl.
-.PHONY: help build policies packages dist demo test check lint advisories site bench lambda toolchain services clean
+.PHONY: help build policies packages dist demo test check lint advisories site simulate bench lambda toolchain services clean
 
 help:
 	@echo "make demo    build what it needs and watch Backstop at work on a queue in memory"
 	@echo "make test    run every test, against emulators of SQS that it installs and starts itself"
 	@echo "make lambda  build the package and the layer of the Lambda retry handler, for arm64 and x86-64"
 	@echo "make check   format, lints, docs, licences and spelling (needs cargo-deny and typos)"
+	@echo "make simulate  run thousands of seeds of the simulation, SEEDS=0..20000 unless it says otherwise"
 	@echo "make site    make a site of the documents in target/site/book, and check its links"
 	@echo "make dist    build what is released for x86-64 and arm64 Linux: archives, wheels, npm packages, deb, rpm and a container image, with checksums and an SBOM"
 	@echo "make policies  generate the SDK's bindings and build the built-in policies again, after a change in wit/ or policies/"
@@ -40,6 +41,10 @@ advisories:
 lint: toolchain
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps
+
+SEEDS ?= 0..20000
+simulate: toolchain
+	SIMULATE=$(SEEDS) cargo test --locked --workspace --test simulation no_seed -- --nocapture
 
 site: services
 	host/docs/site/build.py

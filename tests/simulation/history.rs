@@ -1,0 +1,120 @@
+//! What was seen from outside: by the queue, by the worker, and in the records of decisions.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use backstop_core::decision::Action;
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Event {
+    Sent {
+        number: u32,
+    },
+    Started {
+        host: u64,
+    },
+    Killed {
+        host: u64,
+    },
+    Stopping {
+        host: u64,
+    },
+    Ended {
+        host: u64,
+    },
+    Received {
+        host: u64,
+        number: u32,
+        count: u32,
+    },
+    Duplicated {
+        host: u64,
+        number: u32,
+    },
+    /// A delete that the queue has carried out.
+    Deleted {
+        host: u64,
+        number: u32,
+    },
+    /// A visibility that the queue has changed, in seconds from now.
+    Hidden {
+        host: u64,
+        number: u32,
+        seconds: u32,
+    },
+    /// A request, or an entry of one, that was not carried out, or whose answer was lost.
+    Faulty {
+        host: u64,
+        number: Option<u32>,
+        operation: &'static str,
+    },
+    /// A message that a host has sent to its own queue.
+    Copied {
+        host: u64,
+        number: u32,
+    },
+    /// A message in the dead-letter queue.
+    Letter {
+        host: u64,
+        number: u32,
+        reason: Option<String>,
+    },
+    AttemptBegan {
+        host: u64,
+        number: u32,
+    },
+    AttemptEnded {
+        host: u64,
+        number: u32,
+        fails: Option<&'static str>,
+    },
+    /// The worker did not see it.
+    Unavailable {
+        host: u64,
+        number: u32,
+    },
+    Decided {
+        host: u64,
+        number: u32,
+        attempt: u32,
+        action: Action,
+        by: String,
+    },
+    Woken,
+    Frozen {
+        slot: usize,
+    },
+    Thawed {
+        slot: usize,
+    },
+}
+
+/// Every event with its time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct History {
+    pub(crate) events: Vec<(Duration, Event)>,
+    /// How many requests the hosts have made.
+    pub(crate) requests: u64,
+    /// What has never ended: messages in the queue, or a host that was stopped.
+    pub(crate) unended: Vec<String>,
+}
+
+impl History {
+    /// The events of one message, as lines.
+    pub(crate) fn of(&self, number: u32) -> String {
+        let mut text = String::new();
+        let mark = format!("number: {number}");
+        for (at, event) in &self.events {
+            let shown = format!("{event:?}");
+            let is_host = !shown.contains("number: ");
+            let is_its =
+                shown.contains(&format!("{mark},")) || shown.contains(&format!("{mark} }}"));
+            let is_its = is_its || shown.contains(&format!("Some({number})"));
+            if is_host || is_its {
+                let _ = writeln!(text, "{:10.3}s  {shown}", at.as_secs_f64());
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,268 @@
+//! Faults that are planted to check the checker: what a faulty host would do to its queue and its worker. The host itself stays as it is, and nothing of this is in its code: a fault of a host is what comes out of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstop_core::failure::{Error, Timestamp};
+use backstop_handlers::Handler;
+use backstop_queue::{
+    Attribute, BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
+    TrackedResult, VisibilityTimeout,
+};
+use tokio::time::sleep;
+
+use super::plan::PERMANENT;
+
+/// A fault of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Planted {
+    NeverDeletes,
+    DeletesWhatItReceives,
+    DeletesWhatFailed,
+    DelaysForASecond,
+    ChangesNoVisibility,
+    SendsCopies,
+    DropsHalfOfAReceive,
+    Reverses,
+    CountsTwice,
+    StopsToReceive,
+    HandlesTwice,
+    PollsForMinutes,
+    AsksTooOften,
+    LosesLetters,
+    SendsLettersTwice,
+    LeavesOutReasons,
+    InventsReasons,
+    SkipsTheWorker,
+    AsksTheWorkerTwice,
+    IgnoresFailures,
+    MissesPermanentFailures,
+    GivesUpAtOnce,
+}
+
+pub(crate) const ALL: [Planted; 22] = [
+    Planted::NeverDeletes,
+    Planted::DeletesWhatItReceives,
+    Planted::DeletesWhatFailed,
+    Planted::DelaysForASecond,
+    Planted::ChangesNoVisibility,
+    Planted::SendsCopies,
+    Planted::DropsHalfOfAReceive,
+    Planted::Reverses,
+    Planted::CountsTwice,
+    Planted::StopsToReceive,
+    Planted::HandlesTwice,
+    Planted::PollsForMinutes,
+    Planted::AsksTooOften,
+    Planted::LosesLetters,
+    Planted::SendsLettersTwice,
+    Planted::LeavesOutReasons,
+    Planted::InventsReasons,
+    Planted::SkipsTheWorker,
+    Planted::AsksTheWorkerTwice,
+    Planted::IgnoresFailures,
+    Planted::MissesPermanentFailures,
+    Planted::GivesUpAtOnce,
+];
+
+/// A queue in the hands of a faulty host.
+#[derive(Debug)]
+struct Spoilt {
+    planted: Planted,
+    queue: Arc<dyn Queue>,
+    dead: bool,
+}
+
+/// The queue as this host uses it.
+pub(crate) fn spoilt(
+    planted: Option<Planted>,
+    queue: Arc<dyn Queue>,
+    dead: bool,
+) -> Arc<dyn Queue> {
+    match planted {
+        None => queue,
+        Some(planted) => Arc::new(Spoilt {
+            planted,
+            queue,
+            dead,
+        }),
+    }
+}
+
+impl Spoilt {
+    fn is(&self, planted: Planted) -> bool {
+        self.planted == planted
+    }
+
+    async fn received(&self, mut messages: Vec<Message>) -> Result<Vec<Message>, QueueError> {
+        let handles: Vec<_> = messages
+            .iter()
+            .map(|it| it.receipt_handle.clone())
+            .collect();
+        match self.planted {
+            Planted::DeletesWhatItReceives if !handles.is_empty() => {
+                let _ = self.queue.delete(&handles).await;
+            }
+            Planted::DropsHalfOfAReceive => messages.truncate(messages.len().div_ceil(2)),
+            Planted::Reverses => messages.reverse(),
+            Planted::CountsTwice => {
+                for message in &mut messages {
+                    message.receive_count = message.receive_count.saturating_add(1);
+                }
+            }
+            Planted::StopsToReceive if messages.iter().any(|it| it.body.ends_with('7')) => {
+                std::future::pending::<()>().await;
+            }
+            Planted::HandlesTwice => {
+                let again = messages.clone();
+                messages.extend(again);
+                messages.truncate(10);
+            }
+            Planted::PollsForMinutes => sleep(Duration::from_secs(400)).await,
+            _ => {}
+        }
+        Ok(messages)
+    }
+
+    /// The letters as the host sends them.
+    fn letters(&self, messages: &[Outgoing]) -> Vec<Outgoing> {
+        let mut letters = messages.to_vec();
+        for letter in &mut letters {
+            if self.is(Planted::LeavesOutReasons) {
+                letter.attributes.clear();
+            }
+            if self.is(Planted::InventsReasons) {
+                let reason = Attribute::string("no reason");
+                letter
+                    .attributes
+                    .insert("BackstopReason".to_owned(), reason);
+            }
+        }
+        letters
+    }
+}
+
+#[async_trait]
+impl Queue for Spoilt {
+    fn url(&self) -> &str {
+        self.queue.url()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.queue.now()
+    }
+
+    async fn describe(&self) -> Result<Description, QueueError> {
+        self.queue.describe().await
+    }
+
+    async fn receive(
+        &self,
+        max: usize,
+        wait: Duration,
+        visibility: VisibilityTimeout,
+    ) -> Result<Vec<Message>, QueueError> {
+        if self.is(Planted::AsksTooOften) {
+            for _ in 0..200 {
+                let _ = self.queue.change_visibility(&[]).await;
+            }
+        }
+        let messages = self.queue.receive(max, wait, visibility).await?;
+        self.received(messages).await
+    }
+
+    async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
+        if self.is(Planted::NeverDeletes) {
+            return Ok(handles.iter().map(|_| Ok(())).collect());
+        }
+        self.queue.delete(handles).await
+    }
+
+    async fn change_visibility(
+        &self,
+        changes: &[(ReceiptHandle, VisibilityTimeout)],
+    ) -> BatchResult {
+        let handles: Vec<_> = changes.iter().map(|it| it.0.clone()).collect();
+        match self.planted {
+            Planted::ChangesNoVisibility => Ok(handles.iter().map(|_| Ok(())).collect()),
+            Planted::DeletesWhatFailed => self.queue.delete(&handles).await,
+            Planted::DelaysForASecond => {
+                let second = VisibilityTimeout::from_seconds(1);
+                let changes: Vec<_> = handles.into_iter().map(|it| (it, second)).collect();
+                self.queue.change_visibility(&changes).await
+            }
+            Planted::SendsCopies => {
+                let copy = Outgoing {
+                    group: Some("group-0".to_owned()),
+                    ..Outgoing::new("order 0")
+                };
+                let _ = self.queue.send(&[copy]).await;
+                self.queue.change_visibility(changes).await
+            }
+            _ => self.queue.change_visibility(changes).await,
+        }
+    }
+
+    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
+        let results = self.send_tracked(messages).await?;
+        Ok(results.into_iter().map(|it| it.map(drop)).collect())
+    }
+
+    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
+        if !self.dead {
+            return self.queue.send_tracked(messages).await;
+        }
+        if self.is(Planted::LosesLetters) {
+            return Ok(messages.iter().map(|_| Ok(None)).collect());
+        }
+        let letters = self.letters(messages);
+        if self.is(Planted::SendsLettersTwice) {
+            let _ = self.queue.send_tracked(&letters).await;
+        }
+        self.queue.send_tracked(&letters).await
+    }
+}
+
+/// A worker in the hands of a faulty host.
+#[derive(Debug)]
+struct SpoiltWorker(Planted, Arc<dyn Handler>);
+
+/// The worker as this host uses it.
+pub(crate) fn spoilt_worker(
+    planted: Option<Planted>,
+    worker: Arc<dyn Handler>,
+) -> Arc<dyn Handler> {
+    match planted {
+        None => worker,
+        Some(planted) => Arc::new(SpoiltWorker(planted, worker)),
+    }
+}
+
+#[async_trait]
+impl Handler for SpoiltWorker {
+    async fn handle(&self, message: &Message) -> Result<(), Error> {
+        if self.0 == Planted::SkipsTheWorker {
+            return Ok(());
+        }
+        if self.0 == Planted::AsksTheWorkerTwice {
+            let _ = self.1.handle(message).await;
+        }
+        let result = self.1.handle(message).await;
+        let is_permanent = |error: &Error| error.code == PERMANENT;
+        match (self.0, result) {
+            (Planted::IgnoresFailures, _) => Ok(()),
+            (Planted::MissesPermanentFailures, Err(error)) if is_permanent(&error) => {
+                Err(Error::new("ECONNRESET", "it is not"))
+            }
+            (Planted::GivesUpAtOnce, Err(error)) if !is_permanent(&error) => {
+                Err(Error::new(PERMANENT, "it is not"))
+            }
+            (_, result) => result,
+        }
+    }
+
+    async fn is_reachable(&self) -> Result<(), Error> {
+        self.1.is_reachable().await
+    }
+}
