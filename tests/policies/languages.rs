@@ -340,6 +340,53 @@ async fn a_policy_in_c_works_and_explains_errors() {
     .await;
 }
 
+/// A host that watches the file activates whatever is there.
+#[tokio::test]
+async fn the_component_is_replaced_after_its_tests_have_passed() {
+    let author = Author::new("c").await;
+    let read = || std::fs::read(author.component()).ok();
+    let test = ["policy", "test", ".", "--no-checks"];
+    let wrong = ("#define CAP 3600000", "#define CAP 7200000");
+
+    author.change("policy.c", wrong.0, wrong.1);
+    let first = author.backstop(&test).await;
+    assert_eq!(first.status.code(), Some(7));
+    let stderr = text(&first.stderr);
+    assert!(
+        stderr.contains("./build/card-payments.wasm is not written\n"),
+        "{stderr}"
+    );
+    assert_eq!(read(), None);
+
+    author.change("policy.c", wrong.1, wrong.0);
+    assert!(author.backstop(&test).await.status.success());
+    let good = read();
+    assert!(good.is_some());
+
+    author.change("policy.c", wrong.0, wrong.1);
+    for round in ["built", "built before"] {
+        let failed = author.backstop(&test).await;
+        assert_eq!(failed.status.code(), Some(7), "{round}");
+        let stderr = text(&failed.stderr);
+        let stays = "./build/card-payments.wasm stays the version before\n";
+        assert!(stderr.contains(stays), "{round}: {stderr}");
+        assert_eq!(stderr.contains("$ "), round == "built", "{stderr}");
+        assert_eq!(read(), good, "{round}");
+    }
+    let filtered = [&test[..], &["--filter", "declined"]].concat();
+    let some = author.backstop(&filtered).await;
+    assert!(some.status.success(), "{}", text(&some.stderr));
+    assert!(text(&some.stderr).contains("stays the version before: --filter leaves tests out"));
+    assert_eq!(read(), good);
+
+    assert!(author.backstop(&["policy", "build"]).await.status.success());
+    assert_ne!(read(), good, "it does not ask the tests");
+    author.change("policy.c", wrong.1, wrong.0);
+    assert!(author.backstop(&test).await.status.success());
+    assert_eq!(read(), good);
+    assert!(!author.folder.join("build/untested").exists());
+}
+
 /// A saved file is built and tested; an error is reported, and watching continues.
 #[tokio::test]
 async fn watching_a_folder_builds_and_tests_again() {

@@ -29,8 +29,8 @@ mod threads;
 pub use backstop_versions::{outcome, preset, scenario};
 pub use bindings::BindingsError;
 pub use build::{
-    BuildError, Built, ComponentError, Installation, Metadata, ToolError, build, end_tools,
-    missing_toolchain,
+    BuildError, Built, ComponentError, Installation, Metadata, ToolError, Untested, build,
+    end_tools, missing_toolchain,
 };
 pub use project::{Language, MANIFEST, PolicyName, Project, ProjectError};
 pub use template::{NewError, create};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use backstop_workbench::{self, Built, Installation, Project};
+use backstop_workbench::{self, Built, Installation, Project, Untested};
 
 use crate::error::{Exit, Result};
 use crate::terminal::eprintln;
@@ -14,6 +14,12 @@ use crate::{log, signals};
 pub(super) fn build(project: &Project, names: bool) -> Result<Built> {
     end_tools_on_signal();
     Ok(backstop_workbench::build(project, names, &mut shown)?)
+}
+
+/// Builds the component that is to be tested before hosts load it, unless that was done before.
+pub(super) fn untested(project: &Project) -> Result<Untested<'_>> {
+    end_tools_on_signal();
+    Ok(Untested::build(project, &mut shown)?)
 }
 
 /// Installs the toolchain of a policy's folder, and shows each command and what it writes on stderr.

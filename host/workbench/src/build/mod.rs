@@ -1,6 +1,6 @@
 //! `backstop policy build`: builds a policy's folder into a component, with the toolchain of its language.
 //!
-//! [`commands`] runs the [`toolchain`] of the language, [`component`] turns its output into a component that hosts load, [`hint`] explains a build that fails because an export is missing, [`install`] installs the toolchain, and [`sources`] tells whether a build is needed.
+//! [`commands`] runs the [`toolchain`] of the language, [`component`] turns its output into a component that hosts load, [`hint`] explains a build that fails because an export is missing, [`install`] installs the toolchain, [`sources`] tells whether a build is needed, and [`untested`] keeps a component until its tests have passed.
 
 mod commands;
 mod component;
@@ -8,6 +8,7 @@ mod hint;
 mod install;
 mod sources;
 mod toolchain;
+mod untested;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ pub use commands::missing_toolchain;
 pub use component::{ComponentError, Metadata};
 pub use install::Installation;
 pub use toolchain::{ToolError, end_tools};
+pub use untested::Untested;
 
 /// Why a build fails.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +77,26 @@ pub fn build(
     names: bool,
     step: &mut dyn FnMut(&str),
 ) -> Result<Built, BuildError> {
+    let (component, sources) = made(project, names, step)?;
+    let path = project.component();
+    write_if_changed(&path, &component).map_err(unusable("write", &path))?;
+    // A component with names does not count as the build of the folder.
+    let stamp = (!names).then_some(sources.as_str());
+    let recorded = project.record_build(stamp);
+    recorded.map_err(unusable("write into the folder of", &path))?;
+    Ok(Built {
+        path,
+        size: component.len(),
+        digest: PolicyDigest::of(&component),
+    })
+}
+
+/// The component, and the sources that it was made of.
+fn made(
+    project: &Project,
+    names: bool,
+    step: &mut dyn FnMut(&str),
+) -> Result<(Vec<u8>, String), BuildError> {
     let sources = project.sources();
     bindings::write(project)?;
     let time_limit = TimeLimit::from_now(project.build_timeout);
@@ -87,18 +109,7 @@ pub fn build(
         tool,
     })?;
     let module = std::fs::read(&raw).map_err(unusable("read", &raw))?;
-    let component = component::finish(project, &module, names)?;
-    let path = project.component();
-    write_if_changed(&path, &component).map_err(unusable("write", &path))?;
-    // A component with names does not count as the build of the folder.
-    let stamp = (!names).then_some(sources.as_str());
-    let recorded = project.record_build(stamp);
-    recorded.map_err(unusable("write into the folder of", &path))?;
-    Ok(Built {
-        path,
-        size: component.len(),
-        digest: PolicyDigest::of(&component),
-    })
+    Ok((component::finish(project, &module, names)?, sources))
 }
 
 fn unusable(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BuildError {

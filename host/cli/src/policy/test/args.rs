@@ -22,6 +22,8 @@ Exits with 0 if everything passes, with 7 if something fails, and with 3 if the 
 /// Test a policy with your scenarios and with the checks that every policy must pass
 ///
 /// Scenarios are written in TOML: settings, a failure, and the expected class, verdict, reason and delay, for one decision, over a thousand random numbers, or for a sequence of attempts. host/docs/policies/scenarios.md lists every key. In addition, the policy is evaluated with thousands of generated failures: it must not trap, must stay within its limits, must give valid answers, and must give the same answer twice. A failure that it does not handle is minimised and printed as a scenario to keep.
+///
+/// A folder that has changed is built first. build/NAME.wasm in it is replaced only after all tests have passed, so a host that watches the file never gets a version that fails them.
 #[derive(Debug, Parser)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -11,12 +11,14 @@ mod watch;
 
 use backstop_core::clock;
 use backstop_engine::Sandbox;
+use backstop_versions::Source;
 use backstop_workbench::check;
-use backstop_workbench::scenario;
+use backstop_workbench::scenario::{self, Suite};
 use backstop_workbench::subject::Subject;
 
-use super::sandbox;
+use super::{component, sandbox};
 use crate::error::{CommandError, Context, Exit, Result};
+use crate::terminal::eprintln;
 use printer::Printer;
 use target::Target;
 
@@ -34,17 +36,47 @@ pub(super) fn run(args: &Args) -> Result<()> {
     test(args, &sandbox)
 }
 
-/// Runs everything once and prints the outcomes.
+/// Runs everything once and prints the outcomes. A folder that has changed is built first, and hosts get the new component only after its tests have passed.
 fn test(args: &Args, sandbox: &Sandbox) -> Result<()> {
-    let started = clock::instant();
     let target = Target::find(&args.policy, args.scenarios.as_deref())?;
     let suite = target.suite()?;
+    let Some(project) = target.changed()? else {
+        return tested(args, sandbox, &target, &suite, &target.source()?);
+    };
+    let untested = component::untested(&project)?;
+    let source = Source::path(untested.path());
+    let result = tested(args, sandbox, &target, &suite, &source);
+    if result.is_ok() && args.filter.is_none() {
+        untested.release()?;
+        return result;
+    }
+    let why = match &result {
+        Ok(()) => ": --filter leaves tests out",
+        Err(_) => "",
+    };
+    let path = project.component();
+    if path.exists() {
+        eprintln!("{} stays the version before{why}", path.display());
+    } else {
+        eprintln!("{} is not written{why}", path.display());
+    }
+    result
+}
+
+/// Runs everything for this policy.
+fn tested(
+    args: &Args,
+    sandbox: &Sandbox,
+    target: &Target,
+    suite: &Suite,
+    source: &Source,
+) -> Result<()> {
+    let started = clock::instant();
     let settings = suite.settings.merge(&args.settings);
-    let mut printer = Printer::start(args, &suite);
-    let source = target.source()?;
-    printer.compiling(&source);
-    let subject = Subject::load(sandbox, &source, &target.name)?;
-    printer.title(&subject.title(), &target);
+    let mut printer = Printer::start(args, suite);
+    printer.compiling(source);
+    let subject = Subject::load(sandbox, source, &target.name)?;
+    printer.title(&subject.title(), target);
     let is_wanted = |name: &str| {
         let filter = args.filter.as_deref();
         filter.is_none_or(|text| name.to_lowercase().contains(&text.to_lowercase()))
@@ -80,13 +112,13 @@ fn test(args: &Args, sandbox: &Sandbox) -> Result<()> {
         outcomes.extend(checked);
     }
     if outcomes.is_empty() {
-        return Err(nothing_ran(args, &target));
+        return Err(nothing_ran(args, target));
     }
     printer.summary(&outcomes, started.elapsed());
     if let Some(path) = &args.junit {
         let took = started.elapsed();
         let unwritable = || format!("can't write the report {}", path.display());
-        let report = junit::report(args, &suite, &outcomes, took);
+        let report = junit::report(args, suite, &outcomes, took);
         let text = report.to_string().with_context(unwritable)?;
         std::fs::write(path, text).with_context(unwritable)?;
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use backstop_versions::{Location, Source, SourceError};
+use backstop_workbench::Project;
 use backstop_workbench::scenario::{ScenarioError, Suite};
 
 use crate::error::Result;
@@ -52,7 +53,13 @@ impl Target {
         })
     }
 
-    /// The policy. A folder is built first if it changed.
+    /// The policy's folder, if it has changed since its component was built.
+    pub(super) fn changed(&self) -> Result<Option<Project>> {
+        let project = self.folder.as_deref().map(Project::open).transpose()?;
+        Ok(project.filter(|project| !project.is_built()))
+    }
+
+    /// The policy, if it has not changed.
     pub(super) fn source(&self) -> Result<Source> {
         named_policy::source(&self.name)
     }
