@@ -330,6 +330,7 @@ async fn one_queue_is_checked_with_the_flags_of_run_and_all_problems_are_found_a
     let warnings = texts(&found, "warning").join("\n");
     for part in [
         "does not answer: ECONNREFUSED",
+        &format!(" at {nobody}. Start it, or correct its URL"),
         "keeps a message for 1h only",
         "lower the policy's max-age",
         "visibility timeout of",

@@ -111,6 +111,8 @@ async fn a_start_waits_for_its_worker_and_receives_nothing() {
     ];
     let running = Running::start(&[&queues.arguments()[..], &more.concat()].concat()).await;
     assert!(running.log().contains("does not answer: ECONNREFUSED"));
+    let advice = format!(" at {url}. Start it, or correct its URL");
+    assert!(running.log().contains(&advice), "{}", running.log());
     let ready = reqwest::get(format!("{}/readyz", running.admin())).await;
     let ready = ready.unwrap();
     assert_eq!(ready.status(), 503);

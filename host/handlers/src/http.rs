@@ -159,7 +159,7 @@ impl Handler for Http {
         let response = request
             .send()
             .await
-            .map_err(|error| connection_error(&error))?;
+            .map_err(|error| connection_error(&error, &self.url))?;
         if response.status().is_success() {
             return Ok(());
         }
@@ -180,11 +180,16 @@ impl Handler for Http {
             Some(health) => self.ask(health).await,
             None => reach::reach(&self.probe, &self.url).await.map(Ok),
         };
+        let asked = self.health.as_ref().unwrap_or(&self.url);
         match answer {
             Ok(answer) => answer,
             Err(error) if io_error(&error).and_then(network::lack).is_some() => Ok(()),
             Err(error) => {
-                let mut error = connection_error(&error);
+                let is_connected = !error.is_connect();
+                let mut error = connection_error(&error, asked);
+                if is_connected {
+                    error.message = at(&error.message, asked);
+                }
                 error.unavailable = true;
                 Err(error)
             }
@@ -245,8 +250,8 @@ async fn start_of_body(mut response: Response) -> String {
 
 /// The error of a request without a response. Its code is the name of the errno, as in Node, or `EPROTO` if the other side does not speak HTTP or trusted TLS.
 ///
-/// Without a connection, the worker cannot have seen the message. A connection that broke later may have carried it.
-fn connection_error(error: &reqwest::Error) -> Error {
+/// Without a connection, the worker cannot have seen the message, and the text names its address. A connection that broke later may have carried it.
+fn connection_error(error: &reqwest::Error, url: &Url) -> Error {
     let causes = || std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     let is_malformed = causes().any(is_malformed);
     let text = causes()
@@ -260,9 +265,26 @@ fn connection_error(error: &reqwest::Error) -> Error {
         _ if error.is_connect() => "ECONNREFUSED",
         _ => "ECONNRESET",
     };
-    let mut described = Error::new(code, text);
-    described.unavailable = error.is_connect();
-    described
+    if !error.is_connect() {
+        return Error::new(code, text);
+    }
+    Error::unavailable(code, at(&text, url))
+}
+
+/// A text with the address that it is about.
+fn at(text: &str, url: &Url) -> String {
+    format!("{text} at {}", without_secrets(url))
+}
+
+/// The URL without a user, a password and a query, which may be secrets.
+fn without_secrets(url: &Url) -> Url {
+    let mut shown = url.clone();
+    // They fail only for URLs without a host.
+    let _ = shown.set_username("");
+    let _ = shown.set_password(None);
+    shown.set_query(None);
+    shown.set_fragment(None);
+    shown
 }
 
 fn io_error(error: &reqwest::Error) -> Option<&std::io::Error> {

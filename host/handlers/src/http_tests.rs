@@ -147,19 +147,23 @@ async fn without_a_connection_the_worker_is_unavailable() {
         ),
     ] {
         let handler = http(url, proxy).unwrap();
-        let error = handler.handle(&ordinary_message()).await.unwrap_err();
-        assert_eq!(
-            (error.code.as_str(), error.unavailable),
-            (code, true),
-            "{error}"
-        );
-        let error = handler.is_reachable().await.unwrap_err();
-        assert_eq!(
-            (error.code.as_str(), error.unavailable),
-            (code, true),
-            "{error}"
-        );
+        let tried = handler.handle(&ordinary_message()).await.unwrap_err();
+        let probed = handler.is_reachable().await.unwrap_err();
+        for error in [tried, probed] {
+            assert_eq!(
+                (error.code.as_str(), error.unavailable),
+                (code, true),
+                "{error}"
+            );
+            assert!(error.message.ends_with(&format!(" at {url}")), "{error}");
+        }
     }
+}
+
+#[test]
+fn an_address_is_shown_without_its_secrets() {
+    let url = Url::parse("http://user:secret@worker:8080/work?token=secret#x").unwrap();
+    assert_eq!(without_secrets(&url).as_str(), "http://worker:8080/work");
 }
 
 #[test]
