@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use axum::body::Body;
 use backstop_tests::aws::Queues;
 use backstop_tests::backstop::{Running, command, read_records, serve};
 use backstop_tests::documents::document;
@@ -93,6 +94,53 @@ async fn a_worker_gets_a_later_message_on_a_new_connection() {
     let log = String::from_utf8(output.stderr).unwrap();
     assert!(log.contains("received=2 succeeded=1 retried=1"), "{log}");
     assert_eq!(worker.await.unwrap().len(), 2);
+}
+
+/// A wrong path makes dead letters of all messages, so the log says it: once, and not of a worker that is there.
+#[tokio::test]
+async fn a_path_that_the_worker_does_not_know_is_named_once() {
+    const DOUBT: &str = "is the path right? The policy decides about its messages";
+    let described = r#"{"errorType": "UnknownOrder", "errorMessage": "no such order"}"#;
+    let worker = Worker::start(move |attempt| match attempt.body.as_str() {
+        "described" => {
+            let mut answer = status(404);
+            *answer.body_mut() = Body::from(described);
+            answer
+        }
+        "unknown" => status(404),
+        "put" => status(405),
+        _ => status(200),
+    })
+    .await;
+    let url = worker.url.replace("http://", "http://user:secret@");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("messages");
+    for (messages, doubted) in [
+        ("unknown\nunknown\nput\n", Some("404")),
+        ("put\n", Some("405")),
+        ("described\n", None),
+        ("fine\nunknown\n", None),
+    ] {
+        std::fs::write(&file, messages).unwrap();
+        let run = ["run", "--queue-url", "local:orders", "--http", &url];
+        let more = ["--max-in-flight", "1", "--messages", file.to_str().unwrap()];
+        let output = command(&[&run[..], &more].concat()).output().await.unwrap();
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            log.matches(DOUBT).count(),
+            usize::from(doubted.is_some()),
+            "{log}"
+        );
+        if let Some(status) = doubted {
+            let line = format!("the worker answers {status} at {}: {DOUBT}", worker.url);
+            assert!(log.contains(&line), "{log}");
+            assert!(!log.contains("secret"), "{log}");
+        }
+        assert!(
+            messages == "fine\nunknown\n" || log.contains("succeeded=0"),
+            "{log}"
+        );
+    }
 }
 
 /// Everything that a message can have is in this one: what a worker gets is what the table of handlers.md names.

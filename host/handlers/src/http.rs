@@ -1,5 +1,7 @@
 //! Posts each message to a URL, with the headers of the Elastic Beanstalk worker daemon. 2xx is success.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -52,6 +54,8 @@ pub struct Http {
     health: Option<Url>,
     content_type: ContentType,
     queue: String,
+    /// Whether it is known that the path is right, or was said that it may be wrong.
+    is_path_clear: AtomicBool,
 }
 
 /// The handler can't be set up.
@@ -113,7 +117,21 @@ impl Http {
             health: health.transpose()?,
             content_type: options.content_type.clone(),
             queue: short_name(queue).to_owned(),
+            is_path_clear: AtomicBool::new(false),
         })
+    }
+
+    /// Says once that the path may be wrong: of a server that knows no such path, and not of a worker that describes its error, or has done a message before.
+    fn doubt_path(&self, error: &Error) {
+        let is_unknown = matches!(error.code.as_str(), "HTTP 404" | "HTTP 405");
+        if is_unknown && !self.is_path_clear.swap(true, Relaxed) {
+            tracing::warn!(
+                queue = self.queue,
+                "the worker answers {} at {}: is the path right? The policy decides about its messages as about every failure",
+                error.code.trim_start_matches("HTTP "),
+                without_secrets(&self.url)
+            );
+        }
     }
 
     /// Asks the worker whether it is ready.
@@ -161,9 +179,12 @@ impl Handler for Http {
             .await
             .map_err(|error| connection_error(&error, &self.url))?;
         if response.status().is_success() {
+            self.is_path_clear.store(true, Relaxed);
             return Ok(());
         }
-        Err(status_error(response).await)
+        let error = status_error(response).await;
+        self.doubt_path(&error);
+        Err(error)
     }
 
     /// The connection broke.
