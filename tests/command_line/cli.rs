@@ -193,9 +193,12 @@ async fn the_configuration_of_the_folder_is_the_one_that_no_flag_names() {
             .unwrap();
         (output.status.code(), text(&output.stderr))
     };
-    let (code, shown) = run(&["doctor"]).await;
-    assert_eq!(code, Some(2), "{shown}");
-    assert!(shown.contains("--config"), "{shown}");
+    let missing = "error: there is no backstop.toml in this folder: name one with --config, write one with `backstop init`, or give --queue-url and a handler";
+    let functions = ", or --retry-queue or --function for a Lambda retry handler";
+    for (command, more) in [("run", ""), ("doctor", functions)] {
+        let (code, shown) = run(&[command]).await;
+        assert_eq!((code, shown), (Some(2), format!("{missing}{more}\n")));
+    }
     // Its mistake, with its place, shows that it is read.
     std::fs::write(
         &config,
@@ -216,8 +219,23 @@ async fn the_configuration_of_the_folder_is_the_one_that_no_flag_names() {
         assert!(shown.contains(place), "{arguments:?}: {shown}");
     }
     // Flags of one queue are not for those of a file.
-    let (code, shown) = run(&["run", "--exec", "true"]).await;
-    assert_eq!(code, Some(2), "{shown}");
+    for (flags, name, key) in [
+        (&["run", "--exec", "true"][..], "exec", "handler.exec"),
+        (
+            &["run", "--max-attempts", "3"],
+            "max-attempts",
+            "max-attempts",
+        ),
+        (&["run", "--set", "base=2s"], "set", "settings"),
+        (&["doctor", "--lambda", "ship"], "lambda", "handler.lambda"),
+    ] {
+        let (code, shown) = run(flags).await;
+        assert_eq!(code, Some(2), "{shown}");
+        let expected = format!(
+            "error: --{name} is for a queue that --queue-url names, and with such flags backstop.toml is not read: set `{key}` in backstop.toml, or give --queue-url and a handler, too\n"
+        );
+        assert_eq!(shown, expected);
+    }
     let one = [
         "run",
         "--cache=off",

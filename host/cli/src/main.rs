@@ -20,6 +20,7 @@ mod man;
 mod messages;
 mod operate;
 mod orphans;
+mod parse;
 mod policy;
 mod process;
 mod run;
@@ -106,7 +107,7 @@ fn main() -> ExitCode {
 
 /// Parses and runs the command line.
 fn command_line() -> ExitCode {
-    let cli = match parse() {
+    let cli = match parse::parse() {
         Ok(cli) => cli,
         Err(error) => return print(&error),
     };
@@ -122,23 +123,6 @@ fn command_line() -> ExitCode {
     };
     log::flush();
     code
-}
-
-/// Parses the command line. Where a configuration is required, and none is named, that of this folder is the one, as if it were named.
-fn parse() -> Result<Cli, clap::Error> {
-    let arguments: Vec<_> = std::env::args_os().collect();
-    let parsed = Cli::try_parse_from(&arguments);
-    let error = match parsed {
-        Ok(cli) => return Ok(cli),
-        Err(error) => error,
-    };
-    match hosts::default_config() {
-        Some(path) if error.kind() == clap::error::ErrorKind::MissingRequiredArgument => {
-            let named = ["--config".into(), path.into_os_string()];
-            Cli::try_parse_from(arguments.into_iter().chain(named)).map_err(|_| error)
-        }
-        Some(_) | None => Err(error),
-    }
 }
 
 /// Prints the help, the version, or what is wrong with the command line: clap returns all of them as errors.
