@@ -85,8 +85,20 @@ async fn the_limit_on_attempts_fits_the_queue_and_its_problems_are_named() {
         (
             Queues::standard(endpoint, &[]).await,
             5,
-            5,
+            4,
             "maxReceiveCount is 5",
+        ),
+        (
+            Queues::standard(endpoint, &[]).await,
+            12,
+            11,
+            "maxReceiveCount is 12",
+        ),
+        (
+            Queues::standard(endpoint, &[]).await,
+            2,
+            2,
+            "maxReceiveCount is 2",
         ),
         (Queues::fifo(endpoint, &[]).await, 100, 12, "set it to 1000"),
         (Queues::standard(endpoint, &[]).await, 1000, 12, ""),
@@ -101,6 +113,13 @@ async fn the_limit_on_attempts_fits_the_queue_and_its_problems_are_named() {
         let advice = found["advice"].as_array().unwrap();
         assert_eq!(advice.is_empty(), advised.is_empty(), "{advice:?}");
         assert!(found["advice"].to_string().contains(advised), "{found}");
+
+        // Doctor says the same, where the number of attempts leaves no receive.
+        let mut doctor = command(&["doctor"]);
+        let doctor = doctor.current_dir(&folder).output().await.unwrap();
+        let shown = text(&doctor.stdout).replace("\n          ", " ");
+        let is_tight = shown.contains("and its attempts need all of them");
+        assert_eq!(is_tight, attempts == most, "{shown}");
     }
 }
 

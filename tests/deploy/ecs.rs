@@ -169,6 +169,6 @@ async fn the_task_that_init_writes_is_valid_and_has_the_values_of_the_queue() {
     assert_eq!(of("--http"), "http://127.0.0.1:7000/a");
     assert_eq!(
         (of("--policy"), of("--max-attempts")),
-        ("linear".into(), "5".into())
+        ("linear".into(), "4".into())
     );
 }

@@ -46,7 +46,9 @@ fn summary(timetable: Timetable, horizon: NonZeroU32) -> Waits {
     let delays = timetable.attempts.iter().map(|row| row.delay.latest);
     // SQS ends those that reach the queue's maxReceiveCount.
     let is_unended = timetable.unended > 0 && horizon == HORIZON;
+    let attempts = timetable.ended.iter().map(|end| end.attempts.latest);
     Waits {
+        most_attempts: attempts.max().unwrap_or_default(),
         longest_delay: delays.max().unwrap_or_default(),
         of_messages: timetable.waits,
         unended_at: NonZeroU32::new(horizon.get() - 1).filter(|_| is_unended),

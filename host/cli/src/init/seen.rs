@@ -51,7 +51,7 @@ impl Seen {
             visibility_timeout_s: queue.visibility_timeout.seconds(),
             retention: queue.retention,
             max_receive_count: receives,
-            max_attempts: receives.map_or(ATTEMPTS, |it| it.min(ATTEMPTS)),
+            max_attempts: receives.map_or(ATTEMPTS, attempts),
             dead_letter_queue: queue.redrive.map(|it| it.dead_letter_arn),
             arn: queue.arn,
         }
@@ -91,7 +91,7 @@ impl Seen {
             Some(receives) if self.fifo && receives < FIFO_RECEIVES => advice.push(format!(
                 "maxReceiveCount is {receives}: on a FIFO queue, messages behind a failing one are received too, so set it to {FIFO_RECEIVES}"
             )),
-            Some(receives) if receives < ATTEMPTS => advice.push(format!(
+            Some(receives) if receives <= ATTEMPTS => advice.push(format!(
                 "maxReceiveCount is {receives}, and SQS moves a message away after that many receives, without a reason: raise it well above the attempts you want, and max-attempts with it"
             )),
             Some(_) | None => {}
@@ -104,6 +104,12 @@ impl Seen {
         }
         advice
     }
+}
+
+/// The limit on attempts of a queue with this `maxReceiveCount`: one receive is left for one without an attempt, if possible.
+fn attempts(receives: u32) -> u32 {
+    let with_one_left = if receives > 2 { receives - 1 } else { receives };
+    with_one_left.min(ATTEMPTS)
 }
 
 async fn described(url: &str, connections: &Connections) -> Result<Description> {

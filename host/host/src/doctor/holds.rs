@@ -44,6 +44,8 @@ pub struct Waits {
     pub of_messages: Vec<u64>,
     /// The longest delay of all.
     pub longest_delay: u64,
+    /// The most attempts of a message that was given up.
+    pub most_attempts: u64,
     /// The last attempt to which messages were followed, if some of them are retried even then.
     pub unended_at: Option<NonZeroU32>,
 }
@@ -157,6 +159,20 @@ impl Waiting {
             None => {
                 "only the policy ends the retries of a message: while it is broken, and the fallback decides, or after a mistake in a new version, a message is tried again forever. Set max-attempts or max-age (--max-attempts, --max-age)"
             }
+        })
+    }
+
+    /// Whether the attempts of a message need every receive that the queue allows, so that none is left for one without an attempt. If they need more, a start says so.
+    pub(super) fn tight(&self, waits: &Waits) -> Option<String> {
+        let receives = u64::from(self.max_receives?.get());
+        (waits.most_attempts == receives).then(|| {
+            let lower = match receives {
+                1 => String::new(),
+                _ => format!(", or lower max-attempts to {}", receives - 1),
+            };
+            format!(
+                "SQS moves a message to the dead-letter queue after {receives} receives, and its attempts need all of them: a receive without an attempt, as when the worker or a host ends, costs the last one, and the dead letter has no reason. Set the queue's maxReceiveCount well above{lower}"
+            )
         })
     }
 

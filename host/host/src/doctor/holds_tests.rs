@@ -20,6 +20,7 @@ fn waits(longest_delay: u64, of_messages: &[u64]) -> Waits {
     Waits {
         of_messages: of_messages.to_vec(),
         longest_delay,
+        most_attempts: 12,
         unended_at: None,
     }
 }
@@ -223,6 +224,33 @@ async fn retries_without_an_end_stop_at_the_retention() {
     };
     assert_eq!(receives(HoldMode::Auto), NonZeroU32::new(1));
     assert_eq!(receives(HoldMode::Resend), None);
+}
+
+#[tokio::test]
+async fn attempts_that_need_every_receive_are_reported() {
+    for (receives, mode, expected) in [
+        (12, HoldMode::Auto, true),
+        (12, HoldMode::Visibility, true),
+        // A message that is sent again has new receives.
+        (12, HoldMode::Resend, false),
+        (13, HoldMode::Auto, false),
+        // A start says that it is too few.
+        (11, HoldMode::Auto, false),
+    ] {
+        let queue = Description {
+            redrive: NonZeroU32::new(receives).map(|max_receive_count| Redrive {
+                dead_letter_arn: "local:dead".to_owned(),
+                max_receive_count,
+            }),
+            ..queue("local:orders").await
+        };
+        let found = Waiting::in_queue(mode, &queue).tight(&waits(1_000, &[1_000]));
+        assert_eq!(found.is_some(), expected, "{receives}, {mode:?}");
+        if let Some(text) = found {
+            assert!(text.ends_with("well above, or lower max-attempts to 11"));
+            super::super::documented::expect_row(Severity::Warning, &text);
+        }
+    }
 }
 
 #[tokio::test]

@@ -249,9 +249,10 @@ async fn forecast(
     let simulation = move || (workload.simulate)(&policy.current(), &scope);
     match tokio::task::spawn_blocking(simulation).await {
         Ok(waits) => {
-            let endless = waiting.endless(&decider.bounds, &waits);
+            let endless = waiting.endless(&decider.bounds, &waits).map(str::to_owned);
+            let tight = waiting.tight(&waits);
             waiting.report(findings, waits, workload.rate);
-            if let Some(text) = endless {
+            for text in endless.into_iter().chain(tight) {
                 findings.add(Severity::Warning, text);
             }
         }
