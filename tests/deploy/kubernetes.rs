@@ -310,7 +310,7 @@ async fn the_manifests_that_init_writes_are_valid_and_name_the_queue() {
     queues.redrive_after(1000).await;
     for overlay in ["sidecar", "deployment"] {
         let folder = tempfile::tempdir().unwrap();
-        let mut init = command(&["init", "--http", "http://127.0.0.1:8080/"]);
+        let mut init = command(&["init", "--http", "http://127.0.0.1:3000/work"]);
         init.args([
             "--queue-url",
             &queues.url,
@@ -335,5 +335,14 @@ async fn the_manifests_that_init_writes_are_valid_and_name_the_queue() {
         let config = Config::parse(made.configuration(), Path::new("/etc/backstop.toml")).unwrap();
         assert_eq!(config.queues[0].url, queues.url);
         assert_eq!(config.admin.unwrap().address.port(), 9465);
+        // The worker's port: that of its container, or of the rule that lets the host reach it.
+        if overlay == "sidecar" {
+            let worker = &made.pod()["spec"]["containers"][0];
+            assert_eq!(worker["ports"][0]["containerPort"], 3000);
+        } else {
+            let egress = &made.only("NetworkPolicy")["spec"]["egress"];
+            let rules = egress.as_array().unwrap();
+            assert_eq!(rules.last().unwrap()["ports"][0]["port"], 3000);
+        }
     }
 }

@@ -103,6 +103,22 @@ impl Flags {
 }
 
 impl Handler {
+    /// The port of an HTTP worker.
+    pub(super) fn port(&self) -> Option<u16> {
+        let Self::Http(url) = self else {
+            return None;
+        };
+        let (scheme, rest) = url.split_once("://")?;
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let port = authority.rsplit_once(':').map(|(_, port)| port.parse());
+        match port {
+            Some(Ok(port)) => Some(port),
+            // The colons of an IPv6 address.
+            Some(Err(_)) | None if scheme.eq_ignore_ascii_case("https") => Some(443),
+            Some(Err(_)) | None => Some(80),
+        }
+    }
+
     /// Parses an answer: its beginning says which kind it is.
     fn parse(answer: &str) -> Result<Self> {
         if answer.starts_with("http://") || answer.starts_with("https://") {
@@ -169,6 +185,21 @@ mod tests {
             assert_eq!(Handler::parse(answer).ok(), Some(expected), "{answer}");
         }
         assert!(Handler::parse("./work.sh 'a").is_err());
+    }
+
+    #[test]
+    fn a_worker_has_the_port_of_its_url() {
+        for (url, expected) in [
+            ("http://127.0.0.1:3000/work", 3000),
+            ("http://user:1@worker:3000?a=b:1", 3000),
+            ("http://[::1]:3000", 3000),
+            ("http://[::1]/a:1", 80),
+            ("https://worker/", 443),
+        ] {
+            let handler = Handler::Http(url.to_owned());
+            assert_eq!(handler.port(), Some(expected), "{url}");
+        }
+        assert_eq!(Handler::Lambda("ship".to_owned()).port(), None);
     }
 
     #[test]

@@ -41,6 +41,9 @@ const DEPLOYMENT: &[(&str, &str)] = manifests![
     "deployment/service.yaml",
 ];
 
+/// The port of the examples' workers.
+const WORKER_PORT: &str = "8080";
+
 /// The first lines of a configuration for a pod: the files are those of the manifests' secret.
 const ADMIN: &str = r#"admin = "0.0.0.0:9465"
 admin-token-file = "/run/secrets/backstop/token"
@@ -88,6 +91,10 @@ impl Overlay {
         };
         for (path, text) in BASE.iter().chain(own) {
             let text = text.replace("examples/operate/", "");
+            let text = match given.handler.port() {
+                Some(port) => text.replace(WORKER_PORT, &port.to_string()),
+                None => text,
+            };
             files.add(format!("kubernetes/{path}"), place.named(&text));
         }
         let path = format!("kubernetes/{}/{DEFAULT_CONFIG}", self.name());
