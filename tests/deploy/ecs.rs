@@ -4,6 +4,7 @@ use std::process::Stdio;
 
 use backstop_tests::aws::{CREDENTIALS, Queues};
 use backstop_tests::backstop::{command, text};
+use backstop_tests::documents::document;
 use backstop_tests::emulator::{free_port, ministack};
 use backstop_tests::eventually;
 use backstop_tests::worker::Worker;
@@ -69,6 +70,10 @@ fn the_models_of_aws_accept_the_task_and_its_host_ends_before_its_worker() {
     let backstop = named(&task, "backstop");
     // A container that depends on another one is stopped before it.
     assert_eq!(backstop["dependsOn"][0]["containerName"], "worker");
+    // Many servers write to /tmp, and Fargate has no volume that a worker without root may write to.
+    for container in ["worker", "backstop"] {
+        assert!(named(&task, container)["readonlyRootFilesystem"].is_null());
+    }
     let memory = |name: &str| named(&task, name)["memory"].as_u64().unwrap();
     let whole: u64 = task["memory"].as_str().unwrap().parse().unwrap();
     assert!(memory("backstop") + memory("worker") <= whole);
@@ -157,6 +162,12 @@ async fn the_task_that_init_writes_is_valid_and_has_the_values_of_the_queue() {
     .current_dir(&folder);
     let written = init.output().await.unwrap();
     assert!(written.status.success(), "{}", text(&written.stderr));
+    // The command of deploy.md.
+    let register =
+        "aws ecs register-task-definition --cli-input-json file://ecs/task-definition.json\n";
+    let shown = text(&written.stdout);
+    assert!(shown.contains(register), "{shown}");
+    assert!(document("host/docs/deploy/deploy.md").contains(register));
     let task = std::fs::read_to_string(folder.path().join("ecs/task-definition.json")).unwrap();
     check(&task);
     let task: Value = serde_json::from_str(&task).unwrap();

@@ -89,6 +89,18 @@ fn a_pod_has_time_to_drain_and_its_containers_are_restricted() {
     }
 }
 
+/// Servers such as gunicorn end at once where they can write nowhere.
+#[test]
+fn the_worker_of_a_sidecar_may_write_to_tmp() {
+    let overlay = Overlay::example("sidecar");
+    let worker = &overlay.pod()["spec"]["containers"][0];
+    let mounts = worker["volumeMounts"].as_array().unwrap();
+    let tmp = mounts.iter().find(|it| it["mountPath"] == "/tmp").unwrap();
+    assert!(tmp["readOnly"].is_null());
+    let volume = overlay.volume(tmp["name"].as_str().unwrap());
+    assert!(volume["emptyDir"]["sizeLimit"].is_string(), "{volume}");
+}
+
 /// The port of the container that a probe or a rule means.
 fn port(overlay: &Overlay) -> u64 {
     let ports = overlay.backstop()["ports"].as_array().unwrap();

@@ -132,6 +132,12 @@ fn report(args: &Args, given: &Given, seen: &Seen, written: &[PathBuf]) {
             overlay.name()
         );
     }
+    if args.ecs {
+        println!(
+            "deploy it: name your images, roles and secret in {0}, and run aws ecs register-task-definition --cli-input-json file://{0}",
+            ecs::FILE
+        );
+    }
 }
 
 /// Creates a folder with those above it.
