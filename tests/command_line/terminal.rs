@@ -93,4 +93,5 @@ async fn a_log_line_says_in_its_first_80_characters_what_was_decided_about_which
     let ends =
         |line: &&str| line.contains(" message{queue=\"orders\" id=\"") && line.ends_with("}");
     assert_eq!(log.lines().filter(ends).count(), 2, "{log}");
+    assert!(!log.contains(" text="), "{log}");
 }

@@ -288,6 +288,48 @@ async fn a_proxy_is_used_only_if_it_is_configured() {
     }
 }
 
+/// The code of such an error says only how the command ended.
+#[tokio::test]
+async fn the_log_has_the_last_line_of_a_command_that_gives_no_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let messages = folder.path().join("messages");
+    std::fs::write(&messages, "plain\nlong\nsignal\ncode\n").unwrap();
+    let script = r#"sh -c 'read body
+        echo "first line" >&2
+        case $body in
+            plain) printf "cannot open \"job.py\": \033[2J\n\n" >&2; exit 2;;
+            long) printf "%0300d\n" 7 >&2; exit 3;;
+            signal) echo "out of memory" >&2; kill -9 $$;;
+            code) echo "{\"errorType\": \"OutOfStock\", \"errorMessage\": \"none left\"}"; exit 4;;
+        esac'"#;
+    let run = ["run", "--queue-url", "local:orders", "--exec", script];
+    let more = [
+        "--max-attempts",
+        "1",
+        "--messages",
+        messages.to_str().unwrap(),
+    ];
+    let output = command(&[&run[..], &more].concat()).output().await.unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    let line = |error: &str| {
+        let start = format!("WARN dead-letter error={error} ");
+        let mut lines = log.lines();
+        lines.find(|it| it.contains(&start)).unwrap().to_owned()
+    };
+    let zeros = "0".repeat(200);
+    for (error, shown) in [
+        (
+            "\"exit 2\"",
+            r#" text="cannot open \"job.py\": \u{1b}[2J" message{"#,
+        ),
+        ("\"exit 3\"", &*format!(" text=\"{zeros}\" message{{")),
+        ("\"signal 9\"", " text=\"out of memory\" message{"),
+        ("OutOfStock", " by=\"bound\" message{"),
+    ] {
+        assert!(line(error).contains(shown), "{error}: {log}");
+    }
+}
+
 #[tokio::test]
 async fn a_failed_command_is_described_by_its_exit_code_its_stderr_and_its_last_line() {
     let queues = Queues::standard(&ministack().endpoint, &[]).await;

@@ -19,6 +19,9 @@ use backstop_traces::Kind;
 /// The most bytes of an error's text that the log has.
 const ERROR_TEXT: usize = 1_000;
 
+/// The most bytes of a command's last line that are logged as text.
+const LAST_LINE: usize = 200;
+
 /// A message that is to be settled.
 #[derive(Clone, Copy)]
 pub struct InHand<'a> {
@@ -272,6 +275,7 @@ impl InHand<'_> {
 fn log(failure: &Failure, decision: &Decision, left: Duration) {
     let (error, class) = (&failure.error.code, &decision.class);
     let text = &failure.error.message;
+    let last = last_line(error, text);
     let text = Some(head(text, ERROR_TEXT)).filter(|it| !it.is_empty());
     let (verdict, by) = (decision.action.verdict(), decision.decided_by.as_str());
     match &decision.action {
@@ -281,10 +285,17 @@ fn log(failure: &Failure, decision: &Decision, left: Duration) {
             let hold = decision.hold.as_str();
             // The one that is taken; the record has the one that was decided.
             let delay = delay.whole_seconds().0;
-            tracing::info!(%error, %class, "delay-ms" = delay, "left-ms" = left, hold, by, "error-text" = text, "{verdict}");
+            tracing::info!(%error, %class, "delay-ms" = delay, "left-ms" = left, hold, by, text = last, "error-text" = text, "{verdict}");
         }
         Action::DeadLetter { reason } | Action::Discard { reason } => {
-            tracing::warn!(%error, %class, reason, by, "error-text" = text, "{verdict}");
+            tracing::warn!(%error, %class, reason, by, text = last, "error-text" = text, "{verdict}");
         }
     }
+}
+
+/// What a command wrote last, if its code says only how it ended.
+fn last_line<'a>(code: &str, text: &'a str) -> Option<&'a str> {
+    let says_little = code.starts_with("exit ") || code.starts_with("signal ");
+    let last = text.trim_end().lines().next_back().map(str::trim)?;
+    (says_little && !last.is_empty()).then(|| head(last, LAST_LINE))
 }
