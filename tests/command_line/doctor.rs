@@ -292,7 +292,47 @@ async fn the_queues_of_a_consumer_are_checked_as_at_its_start() {
     );
     let good = texts(&found, "good");
     assert_eq!((good.len(), code), (2, Some(6)));
-    assert!(good[1].contains("auto holds all by visibility"), "{good:?}");
+    assert!(good[1].contains("visibility holds all of them"), "{good:?}");
+}
+
+/// The mean is that of all messages, and the delay is the longest of all.
+#[tokio::test]
+async fn a_wait_in_all_is_never_shorter_than_one_of_its_delays() {
+    let orders = ["--queue-url", "local:orders", "--exec", "true"];
+    let policy = ["--set", "base=4s", "--set", "max-attempts=3"];
+    let (found, _) = findings(&[&orders[..], &policy].concat()).await;
+    let hold = found.iter().find(|it| it["hold"].is_object()).unwrap();
+    let [mean, longest, delay] = ["mean-wait", "longest-wait", "longest-delay"]
+        .map(|name| hold["hold"][name].as_u64().unwrap());
+    assert!(mean < delay && delay <= longest, "{hold}");
+    let said = hold["text"].as_str().unwrap();
+    let mut rest = said;
+    for part in [
+        "a message that keeps failing waits for ",
+        " in all on average, ",
+        " at most, by delays of up to ",
+        " each: visibility holds all of them. ",
+    ] {
+        let split = rest.split_once(part);
+        rest = split.unwrap_or_else(|| panic!("{part:?}: {said}")).1;
+    }
+    let shown = text(
+        &run(&[&["doctor"], &orders[..], &policy].concat())
+            .await
+            .stdout,
+    );
+    assert!(shown.contains("2 good, 1 warning, 0 unknown"), "{shown}");
+}
+
+/// A setting that the policy does not know is no fault of the policy.
+#[tokio::test]
+async fn wrong_settings_do_not_make_the_policy_refused() {
+    let orders = ["--queue-url", "local:orders", "--exec", "true"];
+    let output = run(&[&["doctor"], &orders[..], &["--set", "bas=4s"]].concat()).await;
+    let shown = text(&output.stdout).replace("\n          ", " ");
+    let why = "can't be used: it refuses its settings: unknown setting `bas`";
+    assert!(shown.contains(why), "{shown}");
+    assert!(text(&output.stderr).contains("1 of 1 finding is wrong: "));
 }
 
 #[tokio::test]
@@ -492,6 +532,6 @@ async fn its_output_is_readable() {
         shown.contains("nothing listens at the endpoint http://127.0.0.1:9: check --endpoint-url"),
         "{shown}"
     );
-    assert!(text(&output.stderr).contains("1 of 2 findings are wrong"));
+    assert!(text(&output.stderr).contains("1 of 2 findings is wrong"));
     assert!(!shown.contains('\u{1b}'));
 }

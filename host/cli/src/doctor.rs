@@ -138,24 +138,32 @@ pub(super) async fn run(args: Args) -> Result<()> {
     let (wrong, warnings) = (count(Severity::Wrong), count(Severity::Warning));
     if wrong > 0 {
         return Err(Exit::ProblemsFound.because(format!(
-            "{wrong} of {} findings are wrong: see above for what to change",
-            findings.len()
+            "{} wrong: see above for what to change",
+            of_all(wrong, findings.len())
         )));
     }
     if !json {
+        let plural = if warnings == 1 { "" } else { "s" };
         println!(
-            "\n{} good, {warnings} warnings, {} unknown",
+            "\n{} good, {warnings} warning{plural}, {} unknown",
             count(Severity::Good),
             count(Severity::Unknown)
         );
     }
     if strict && warnings > 0 {
         return Err(Exit::ProblemsFound.because(format!(
-            "{warnings} of {} findings are warnings, which --strict does not allow: see above for what to change",
-            findings.len()
+            "{} warnings, which --strict does not allow: see above for what to change",
+            of_all(warnings, findings.len())
         )));
     }
     Ok(())
+}
+
+/// `1 of 3 findings is`, before what it is.
+fn of_all(count: usize, all: usize) -> String {
+    let findings = if all == 1 { "finding" } else { "findings" };
+    let are = if count == 1 { "is" } else { "are" };
+    format!("{count} of {all} {findings} {are}")
 }
 
 /// The configuration, with the flags applied over the file, and where its values come from.

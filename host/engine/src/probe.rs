@@ -29,9 +29,17 @@ pub struct ProbeError {
 }
 
 impl ProbeError {
+    /// Whether other settings may pass.
+    pub fn is_about_settings(&self) -> bool {
+        matches!(
+            self.broken,
+            EvaluationError::Settings(_) | EvaluationError::NoSettings(_)
+        )
+    }
+
     /// The failure and the log, which do not matter if it rejects its settings.
     fn circumstances(&self) -> String {
-        if let EvaluationError::Settings(_) | EvaluationError::NoSettings(_) = self.broken {
+        if self.is_about_settings() {
             return String::new();
         }
         let attempt = self.attempt;

@@ -35,8 +35,8 @@ pub enum PolicyError {
     /// One of its parts does not export the interface of its role.
     #[error("the policy is refused")]
     Role(#[from] MissingRole),
-    /// It does not pass validation.
-    #[error("the policy {name} is refused")]
+    /// It does not pass validation, or its settings are wrong.
+    #[error("the policy {name} {}", if cause.is_about_settings() { "can't be used" } else { "is refused" })]
     Probe {
         /// Its parts.
         name: String,

@@ -288,11 +288,11 @@ impl Waiting {
             ),
             HoldMode::Auto if obstacles.is_empty() => {
                 let rate = Rate::at(self.most_waiting(), &waits.of_messages);
-                let rate = rate.map(|rate| format!(", at about {rate}"));
+                let rate = rate.map(|rate| format!(" (if about {rate} fail like this)"));
                 (
                     Severity::Good,
                     format!(
-                        "auto holds all by visibility. It changes to resend at {HIGH} in flight{}, and then needs sqs:SendMessage on the queue",
+                        "visibility holds all of them. From {HIGH} messages in flight on{}, hold = \"auto\" sends further ones again instead, which needs sqs:SendMessage on the queue",
                         rate.unwrap_or_default()
                     ),
                 )
@@ -309,17 +309,23 @@ impl Waiting {
 
 /// The waits in words.
 fn describe(waits: &Waits, load: Option<(Rate, u64)>) -> String {
-    let mean = text(mean(&waits.of_messages));
+    let (mean, most) = (mean(&waits.of_messages), longest(&waits.of_messages));
+    let (mean, most) = (text(mean), text(most));
+    let mean = if mean == most {
+        format!("{mean} in all")
+    } else {
+        format!("{mean} in all on average, {most} at most")
+    };
     let delay = text(waits.longest_delay);
     let mut words = match load {
         Some((rate, 1)) => format!(
-            "at {rate}, about 1 message waits at once, for {mean} in all, by delays of up to {delay}"
+            "at {rate}, about 1 message waits at once, for {mean}, by delays of up to {delay} each"
         ),
         Some((rate, waiting)) => format!(
-            "at {rate}, about {waiting} messages wait at once, each for {mean} in all, by delays of up to {delay}"
+            "at {rate}, about {waiting} messages wait at once, each for {mean}, by delays of up to {delay} each"
         ),
         None => format!(
-            "a message that keeps failing waits for about {mean} in all, by delays of up to {delay}"
+            "a message that keeps failing waits for {mean}, by delays of up to {delay} each"
         ),
     };
     if let Some(attempts) = waits.unended_at {

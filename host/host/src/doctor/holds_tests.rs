@@ -72,7 +72,7 @@ async fn each_mode_is_judged_by_delay_retention_and_number() {
             "",
             Good,
             Hold::Visibility,
-            "resend at 100000 in flight, at about 1666/s",
+            "From 100000 messages in flight on (if about 1666/s fail like this)",
         ),
         (
             Resend,
@@ -112,7 +112,7 @@ async fn each_mode_is_judged_by_delay_retention_and_number() {
             "1666/s",
             Good,
             Hold::Visibility,
-            "auto holds all by visibility",
+            "visibility holds all of them",
         ),
         (
             Auto,
@@ -216,7 +216,7 @@ async fn retries_without_an_end_stop_at_the_retention() {
     let waiting = Waiting::in_queue(HoldMode::Visibility, &queue);
     let found = report(&waiting, &endless, "1/h");
     assert_eq!(found.severity, Severity::Good);
-    let start = "at 1/h, about 96 messages wait at once, each for 4d in all, by delays of up to 1h (it is still retried after 999 attempts)";
+    let start = "at 1/h, about 96 messages wait at once, each for 4d in all, by delays of up to 1h each (it is still retried after 999 attempts)";
     assert!(found.text.starts_with(start), "{}", found.text);
     let receives = |mode| {
         let waiting = Waiting::in_queue(mode, &queue);
