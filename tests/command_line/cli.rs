@@ -251,6 +251,63 @@ async fn the_configuration_of_the_folder_is_the_one_that_no_flag_names() {
 }
 
 #[tokio::test]
+async fn a_slip_in_a_configuration_is_answered_with_what_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("backstop.toml");
+    let queue = "[queues.a]\nurl = \"local:a\"\nhandler.exec = \"true\"\n";
+    let built = folder.path().join("card-payments/build");
+    std::fs::create_dir_all(&built).unwrap();
+    std::fs::write(built.join("card-payments.wasm"), "").unwrap();
+    std::fs::create_dir(folder.path().join("new")).unwrap();
+    std::fs::write(folder.path().join("new/policy.toml"), "").unwrap();
+    for (line, expected) in [
+        (
+            "max-attempt = 3",
+            "queues.a: unknown key `max-attempt` (did you mean `max-attempts`?), expected one of `url`, ",
+        ),
+        (
+            "base = \"2s\"",
+            "queues.a: unknown key `base`: it is a setting of the policy, so write it into the table `settings`\n",
+        ),
+        (
+            "policy = full-jitter",
+            "queues.a.policy: a text needs quotes: \"full-jitter\"\n",
+        ),
+        (
+            "policy = \"card-payments\"",
+            "queues.a.policy: there is no built-in policy `card-payments`, but a folder of this name: name the file in it, ./card-payments/build/card-payments.wasm\n",
+        ),
+        (
+            "policy = \"new\"",
+            "name the file in it, ./new/build/new.wasm, which `backstop policy build` makes\n",
+        ),
+    ] {
+        std::fs::write(&config, format!("{queue}{line}\n")).unwrap();
+        let output = command(&["run"]).current_dir(&folder).output();
+        let output = output.await.unwrap();
+        assert_eq!(output.status.code(), Some(3), "{line}");
+        let shown = text(&output.stderr);
+        assert!(shown.contains(expected), "{line}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn an_input_without_messages_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("blank"), "\n  \n").unwrap();
+    let queue = ["run", "--queue-url", "local:try", "--exec", "true"];
+    for (file, named) in [("blank", "blank"), ("-", "standard input")] {
+        let mut run = command(&[&queue[..], &["--messages", file]].concat());
+        let run = run.current_dir(&folder).stdin(Stdio::null());
+        let output = run.output().await.unwrap();
+        let shown = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{shown}");
+        let line = format!(" WARN {named} has no messages: each line that is not blank is one\n");
+        assert!(shown.contains(&line), "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn a_mistyped_command_is_answered_with_a_suggestion() {
     let output = run(&["rum"]).await;
     assert_eq!(output.status.code(), Some(2));

@@ -45,6 +45,17 @@ async fn a_policy_is_evaluated_for_a_failure_from_flags() {
 }
 
 #[tokio::test]
+async fn a_status_is_one_of_http() {
+    for (status, is_one) in [("100", true), ("999", true), ("99", false), ("5000", false)] {
+        let output = run(&["policy", "run", "linear", "--status", status]).await;
+        assert_eq!(output.status.success(), is_one, "{status}");
+        let shown = text(&output.stderr);
+        let expected = "expected a whole number from 100 to 999";
+        assert_eq!(shown.contains(expected), !is_one, "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn a_recorded_failure_gets_the_recorded_decision() {
     let folder = tempfile::tempdir().unwrap();
     let lines = folder.path().join("lines");

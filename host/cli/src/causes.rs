@@ -146,6 +146,7 @@ fn of_source(error: &SourceError) -> Exit {
         SourceError::Registry { cause, .. } => of_registry(cause),
         SourceError::Bucket { cause, .. } => of_bucket(cause),
         SourceError::Unknown { .. }
+        | SourceError::Folder { .. }
         | SourceError::Name { .. }
         | SourceError::Unreadable { .. }
         | SourceError::Missing { .. }

@@ -35,9 +35,15 @@ pub(super) async fn fill(
         let expected =
             "--messages expects a file with one message in each line, or - for standard input";
         let input = open_input("the messages", &path, expected)?;
-        Handle::current()
-            .block_on(send_lines(&filled, input))
-            .with_context(|| path.display().to_string())
+        let sent = Handle::current().block_on(send_lines(&filled, input));
+        if matches!(sent, Ok(0)) {
+            let input = match path.as_os_str() {
+                name if name == "-" => "standard input".to_owned(),
+                _ => path.display().to_string(),
+            };
+            tracing::warn!("{input} has no messages: each line that is not blank is one");
+        }
+        sent.with_context(|| path.display().to_string())
     });
     filling.await??;
     let stop = stop.clone();
@@ -48,10 +54,11 @@ pub(super) async fn fill(
     Ok(())
 }
 
-/// Sends every line that is not blank as a message.
-async fn send_lines(queue: &LocalQueue, input: impl Read + Send) -> Result<()> {
+/// Sends every line that is not blank as a message, and returns their number.
+async fn send_lines(queue: &LocalQueue, input: impl Read + Send) -> Result<usize> {
     let fifo = queue.describe().await?.fifo;
     let mut input = BufReader::new(input);
+    let mut sent_lines = 0;
     for number in 1.. {
         let Some(line) = line(&mut input).with_context(|| format!("line {number}"))? else {
             break;
@@ -67,8 +74,9 @@ async fn send_lines(queue: &LocalQueue, input: impl Read + Send) -> Result<()> {
         let sent = queue.send(&[message]).await?.into_iter().next();
         sent.unwrap_or(Ok(()))
             .with_context(|| format!("line {number} is rejected"))?;
+        sent_lines += 1;
     }
-    Ok(())
+    Ok(sent_lines)
 }
 
 /// The next line without its line ending, or `None` at the end of the file. Reads no more than a message may have.

@@ -2,6 +2,7 @@
 
 pub mod atomic_write;
 pub mod mistake;
+pub mod nearest;
 mod only_table;
 pub mod regular_file;
 mod text_or_table;

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
+use crate::nearest::nearest;
+
 /// A location in a text, and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
@@ -44,12 +46,55 @@ impl Mistake {
         let (file, _) = DeTable::parse_recoverable(text);
         let found = find(file.get_ref(), span.start);
         let is_date = matches!(found, Some((_, Some(DeValue::Datetime(_)))));
-        let message = in_words(error.message(), is_date);
+        let message = match without_quotes(text, error) {
+            Some(word) => format!("a text needs quotes: \"{word}\""),
+            None => in_words(error.message(), is_date),
+        };
         let message = match found {
             Some((keys, _)) if !keys.is_empty() => format!("{}: {message}", keys.join(".")),
             Some(_) | None => message,
         };
         Self::new(text, span, message)
+    }
+
+    /// The same mistake, of an unknown key, with this advice in place of the keys that there are.
+    pub fn advised(mut self, advice: &str) -> Self {
+        if let Some(end) = self.message.find(", expected ") {
+            self.message.truncate(end);
+        }
+        self.message = format!("{}: {advice}", self.message);
+        self
+    }
+}
+
+/// The key that an error is about, if it is about an unknown one.
+pub fn unknown_key(error: &toml::de::Error) -> Option<&str> {
+    let rest = error.message().strip_prefix("unknown field `")?;
+    rest.split('`').next()
+}
+
+/// A word where a value has to be, which was meant as a text.
+fn without_quotes<'a>(text: &'a str, error: &toml::de::Error) -> Option<&'a str> {
+    let messages = ["string values must be quoted", "invalid boolean"];
+    if !messages.iter().any(|it| error.message().starts_with(it)) {
+        return None;
+    }
+    let word = text.get(error.span()?)?.trim();
+    (!word.is_empty() && !word.contains(['"', '\'', '\\', '\n'])).then_some(word)
+}
+
+/// What the deserializer says of an unknown word and those that there are, with the one that was meant, if that is clear.
+fn suggested(rest: &str) -> String {
+    /// Shorter words are near to many.
+    const SHORT: usize = 4;
+    let mut words = rest.split('`').skip(1).step_by(2);
+    let word = words.next().unwrap_or_default();
+    let meant = nearest(word, words).filter(|_| chars(word) > SHORT);
+    match meant.zip(rest.split_once(", expected ")) {
+        Some((meant, (word, known))) => {
+            format!("{word} (did you mean `{meant}`?), expected {known}")
+        }
+        None => rest.to_owned(),
     }
 }
 
@@ -138,10 +183,10 @@ fn in_words(message: &str, is_date: bool) -> String {
         return "expected a text in quotes".to_owned();
     }
     if let Some(rest) = message.strip_prefix("unknown field ") {
-        return format!("unknown key {rest}");
+        return format!("unknown key {}", suggested(rest));
     }
     if let Some(rest) = message.strip_prefix("unknown variant ") {
-        return format!("unknown value {rest}");
+        return format!("unknown value {}", suggested(rest));
     }
     if let Some(rest) = message.strip_prefix("missing field ") {
         return format!("the key {rest} is missing");
@@ -389,6 +434,15 @@ mod tests {
                 "inner = { odd = 1 }",
                 "inner: unknown key `odd`, expected one of `number`, ",
             ),
+            (
+                "inner = { fractoin = 1.5 }",
+                "inner: unknown key `fractoin` (did you mean `fraction`?), expected one of `number`, ",
+            ),
+            (
+                "text = full-jitter",
+                "text: a text needs quotes: \"full-jitter\"",
+            ),
+            ("inner.text = 3h", "inner.text: a text needs quotes: \"3h\""),
         ] {
             let error = toml::from_str::<Sample>(text).unwrap_err();
             let mistake = Mistake::of(text, &error);

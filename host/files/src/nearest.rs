@@ -1,10 +1,7 @@
 //! The name that a misspelt one was meant to be.
 
 /// The candidate that is at most two changes of a character away: one that is missing, too many, another, or swapped with the next. Upper and lower case are the same.
-pub(super) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let of = |candidate: &'a str| (distance(word, candidate), candidate);
     let (distance, found) = candidates.into_iter().map(of).min()?;
     (distance <= 2).then_some(found)

@@ -8,7 +8,7 @@ use backstop_core::failure::{Error, Failure, Milliseconds};
 use backstop_core::settings::{merge_pairs, parse_pair};
 use backstop_engine::Payload;
 use backstop_files::regular_file::{self, GIVEN};
-use backstop_files::values::{parse_number, parse_span};
+use backstop_files::values::{parse_between, parse_span};
 use backstop_workbench::preset::{self, Preset};
 use clap::Parser;
 
@@ -30,7 +30,7 @@ pub(super) struct FailureArgs {
     message: Option<String>,
 
     /// The HTTP status
-    #[arg(long, value_name = "NUMBER", value_parser = parse_number::<u16>)]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_between::<100, 999, u16>)]
     status: Option<u16>,
 
     /// The delay that the failing service asked for, as in a Retry-After header

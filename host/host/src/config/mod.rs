@@ -37,7 +37,8 @@ use self::raw::Table as _;
 use crate::handler::{Handler, HttpOptions};
 use crate::policy::{KeyError, Limits, SourceError};
 use crate::record::{Destination, Recorded};
-use backstop_files::mistake::{Mistake, place_of};
+use backstop_backoff::SettingsError;
+use backstop_files::mistake::{Mistake, place_of, unknown_key};
 use backstop_files::regular_file::{self, WRITTEN};
 use backstop_traces::Wish;
 
@@ -378,10 +379,23 @@ impl raw::Config {
 }
 
 fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> ConfigError {
+    let mistake = Mistake::of(text, error);
+    let mistake =
+        if unknown_key(error).is_some_and(is_setting) && error.message().contains("`settings`") {
+            mistake.advised("it is a setting of the policy, so write it into the table `settings`")
+        } else {
+            mistake
+        };
     ConfigError::Syntax {
         path: path.to_owned(),
-        text: Mistake::of(text, error).to_string(),
+        text: mistake.to_string(),
     }
+}
+
+/// Whether the built-in policies have a setting of this name.
+fn is_setting(name: &str) -> bool {
+    let parsed = backstop_backoff::Settings::parse([(name, "")]);
+    !matches!(parsed, Err(SettingsError::Unknown { .. }))
 }
 
 fn traces(place: &str, text: &str) -> Result<Wish, ConfigError> {

@@ -1,6 +1,7 @@
 //! The classes that have a dead-letter queue of their own: one that no policy answers has a queue that is never used. Pure: makes no requests.
 
-use super::nearest::nearest;
+use backstop_files::nearest::nearest;
+
 use super::{Findings, Severity};
 use crate::config::{DeadLetterQueues, DeciderConfig};
 use crate::policy::{Location, PolicySpec};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use backstop_aws::{queue_identity, queue_region};
+use backstop_files::nearest::nearest;
 
 use super::deployment::name_of;
-use super::nearest::nearest;
 use super::{Findings, Severity};
 use crate::config::{Cache, Config, Deployed, unknown_variables, variables};
 use crate::lambda::Allowed;

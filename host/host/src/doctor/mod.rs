@@ -11,7 +11,6 @@ mod documented;
 mod environment;
 mod holds;
 mod lambda;
-mod nearest;
 mod queues;
 mod retries;
 mod traces;

@@ -18,6 +18,16 @@ pub enum SourceError {
         /// The name.
         name: String,
     },
+    /// The name of a folder with the sources of a policy, which a host does not build.
+    #[error("there is no built-in policy `{name}`, but a folder of this name: name the file in it, {}{}", built.display(), if *is_built { "" } else { ", which `backstop policy build` makes" })]
+    Folder {
+        /// The name.
+        name: String,
+        /// The path of the component, as it would be named.
+        built: PathBuf,
+        /// Whether it is there.
+        is_built: bool,
+    },
     /// A malformed URL, or one of another scheme.
     #[error("`{name}` does not name a policy: expected {expected}")]
     Name {
@@ -123,6 +133,7 @@ impl SourceError {
             Self::TooLarge { .. }
             | Self::Pin { .. }
             | Self::Unknown { .. }
+            | Self::Folder { .. }
             | Self::Name { .. }
             | Self::Unsupported { .. } => false,
             #[cfg(feature = "s3")]

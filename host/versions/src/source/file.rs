@@ -10,7 +10,7 @@ use super::fetched::FetchedFile;
 use crate::signature::{LONGEST, signature_path};
 
 /// The file by which a folder is that of a policy's sources.
-const MANIFEST: &str = "policy.toml";
+pub(super) const MANIFEST: &str = "policy.toml";
 
 /// Reads the policy at this path, or the last version in this folder; `name` is the policy's name in errors. At most `most` bytes.
 pub(super) fn fetch(

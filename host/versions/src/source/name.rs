@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use backstop_engine::{PolicyDigest, builtin};
 
 use super::error::SourceError;
-use super::file::is_policy_file;
+use super::file::{MANIFEST, is_policy_file};
 use super::oci::{self, Reference};
 
 /// The name of one component: its location and, if pinned, its digest.
@@ -91,9 +91,7 @@ impl Source {
         } else if is_policy_file(Path::new(plain)) || plain.contains(std::path::is_separator) {
             Location::Path(folder.join(plain))
         } else {
-            return Err(SourceError::Unknown {
-                name: name.to_owned(),
-            });
+            return Err(unknown(name, plain, folder));
         };
         Ok(Self { location, pin })
     }
@@ -158,6 +156,22 @@ impl fmt::Display for Source {
             Some(pin) => write!(f, "@{pin}"),
             None => Ok(()),
         }
+    }
+}
+
+/// Why a name is none: `plain` is it without a pin.
+fn unknown(name: &str, plain: &str, folder: &Path) -> SourceError {
+    let built = PathBuf::from(format!("./{plain}/build/{plain}.wasm"));
+    let is_built = folder.join(&built).is_file();
+    if is_built || folder.join(plain).join(MANIFEST).is_file() {
+        return SourceError::Folder {
+            name: plain.to_owned(),
+            built,
+            is_built,
+        };
+    }
+    SourceError::Unknown {
+        name: name.to_owned(),
     }
 }
 
