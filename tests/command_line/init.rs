@@ -58,6 +58,11 @@ async fn a_host_and_the_doctor_run_with_what_it_writes() {
         assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
     }
 
+    // Nobody who has a package alone has this path.
+    let config = std::fs::read_to_string(folder.path().join("backstop.toml")).unwrap();
+    assert!(!config.contains("host/docs"), "{config}");
+    assert!(config.contains("`backstop run --help`"), "{config}");
+
     let mut doctor = command(&["doctor", "--iam"]);
     let doctor = doctor.current_dir(&folder).output().await.unwrap();
     let written = std::fs::read_to_string(folder.path().join(IAM)).unwrap();

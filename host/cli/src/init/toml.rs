@@ -7,11 +7,11 @@ use super::seen::Seen;
 
 const HEAD: &str = "\
 # The queue that `backstop run` serves in this folder. `backstop doctor` checks it.
-# All keys, with their defaults: host/docs/deploy/configuration.md.
+# All keys, with their defaults: `backstop run --help`, and the document deploy/configuration.md of Backstop's sources.
 ";
 
 const ADMIN: &str = "
-# Probes, metrics, the page and commands from other machines. Other addresses than this one need a token (host/docs/operate/admin.md).
+# Probes, metrics, the page and commands from other machines. Other addresses than this one need a token: the document operate/admin.md says how.
 # admin = \"127.0.0.1:9465\"
 ";
 
