@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use backstop_tests::backstop::text;
+use backstop_tests::documents::{blocks, document};
 use minisign::KeyPair;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -175,4 +176,32 @@ async fn the_installer_installs_what_is_signed_and_nothing_else() {
     let mut files = release.files();
     files.remove("/SHA256SUMS.minisig");
     is_refused(&release.serve(files).await, &verifiers[0], "can't download").await;
+}
+
+#[test]
+fn a_download_is_verified_by_the_documented_commands() {
+    let page = document("host/docs/deploy/install.md");
+    let (_, section) = page.split_once("\n### Verify a download\n").unwrap();
+    let commands = blocks(section, "sh").remove(0);
+    let published = Published::new();
+    let folder = published.folder.path();
+    for (path, bytes) in published.files() {
+        std::fs::write(folder.join(path.trim_start_matches('/')), bytes).unwrap();
+    }
+    let key = published.pair.pk.to_box().unwrap().into_string();
+    std::fs::write(folder.join("backstop.pub"), key).unwrap();
+    let verify = || {
+        let mut verify = Command::new("sh");
+        verify.args(["-ec", &commands]).current_dir(folder);
+        verify.output().unwrap()
+    };
+    let verified = verify();
+    assert!(verified.status.success(), "{}", text(&verified.stderr));
+    for changed in [&published.archive, "SHA256SUMS"] {
+        let file = folder.join(changed);
+        let before = std::fs::read(&file).unwrap();
+        std::fs::write(&file, [&before[..], b"x"].concat()).unwrap();
+        assert!(!verify().status.success(), "{changed}");
+        std::fs::write(&file, before).unwrap();
+    }
 }

@@ -18,4 +18,5 @@ mod picture;
 mod published;
 mod rust_programs;
 mod sleeps;
+mod threats;
 mod workers;

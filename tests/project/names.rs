@@ -286,7 +286,9 @@ fn every_name_in_the_documents_is_one_of_the_code() {
     let known = words_of_sources();
     let mut unknown = BTreeMap::<_, Vec<_>>::new();
     let mut checked = 0;
-    for (name, text) in current() {
+    // It names tests, which have a test of their own.
+    let all = current().filter(|(name, _)| name != "host/docs/deploy/threat-model.md");
+    for (name, text) in all {
         for code in code(&text) {
             for word in compound(&code).filter(|word| !OF_OTHERS.contains(word)) {
                 checked += 1;

@@ -236,7 +236,7 @@ fn settings_reach_the_policy_and_invalid_ones_are_rejected() {
 
     let (_folder, path) = file(&waits(1));
     for (builder, expected) in [
-        (builder(&path).set("base", "50ms"), "refused"),
+        (builder(&path).set("base", "50ms"), "can't be used"),
         (builder("full-jittr"), "full-jittr"),
         (builder("ftp://host/policy"), "ftp://host/policy"),
         (builder("./missing.wasm"), "missing.wasm"),

@@ -22,6 +22,7 @@ pub fn documents() -> Vec<String> {
         "README.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
+        "SECURITY.md",
         "examples/lambda/README.md",
     ];
     let mut found: Vec<_> = ours.map(str::to_owned).into();

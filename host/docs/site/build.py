@@ -17,7 +17,7 @@ DOCS = TOP / "host/docs"
 SITE = TOP / "target/site"
 SRC = SITE / "src"
 LINK = re.compile(r"(\]\(|src=\"|href=\")([^)\"\s]+)")
-OTHER_PAGES = {"README.md": "index.md", "host/docs/README.md": "documents.md", "examples/lambda/README.md": "deploy/lambda-deployment.md", "CONTRIBUTING.md": "contributing/contributing.md", "CHANGELOG.md": "contributing/changes.md"}
+OTHER_PAGES = {"README.md": "index.md", "host/docs/README.md": "documents.md", "examples/lambda/README.md": "deploy/lambda-deployment.md", "CONTRIBUTING.md": "contributing/contributing.md", "CHANGELOG.md": "contributing/changes.md", "SECURITY.md": "deploy/security.md"}
 
 
 def place(path: Path) -> str:
