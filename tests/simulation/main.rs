@@ -16,6 +16,7 @@ mod determinism;
 mod history;
 mod host;
 mod link;
+mod model;
 mod plan;
 mod planted;
 mod policies;
