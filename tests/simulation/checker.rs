@@ -23,6 +23,8 @@ struct Known {
     /// Until when requests about it may be late.
     doubt: Duration,
     copies: u32,
+    /// Sent again, and not deleted yet: whoever is killed now leaves both.
+    is_both: bool,
     receives: u32,
     attempts: u32,
     /// Attempts under way, by host.
@@ -33,6 +35,8 @@ struct Known {
     due: Option<(u64, Duration)>,
     /// Who has received it last: an older receipt handle changes nothing.
     holder: u64,
+    /// The receive count of the last receive.
+    count: u32,
     /// From when on anybody may receive it.
     visible: Duration,
     /// Why the message died, as was decided.
@@ -93,13 +97,18 @@ impl Checker<'_> {
                     known.excused = true;
                 }
             }
-            Event::Received { host, number, .. } => {
+            Event::Received {
+                host,
+                number,
+                count,
+            } => {
                 let visibility = Duration::from_secs(self.plan.visibility.into());
                 let known = self.known(*number);
                 let is_held = !known.under_way.is_empty();
                 let may = known.excused || known.duplicated || at < known.doubt;
                 known.receives += 1;
                 known.holder = *host;
+                known.count = *count;
                 known.visible = at + visibility;
                 // Two have it from now on.
                 known.duplicated |= is_held;
@@ -123,6 +132,7 @@ impl Checker<'_> {
                 let known = self.known(*number);
                 let may = known.succeeded || known.letters > 0 || known.copies > 0;
                 known.gone = true;
+                known.is_both = false;
                 self.expect(may, at, || {
                     format!("message {number} is deleted, and neither done nor dead")
                 });
@@ -130,10 +140,20 @@ impl Checker<'_> {
             Event::Copied { number, .. } => {
                 let resend = self.plan.resend;
                 self.known(*number).copies += 1;
+                self.known(*number).is_both = true;
                 self.expect(resend, at, || format!("message {number} is sent again"));
             }
             Event::Letter { number, reason, .. } => self.letter(at, *number, reason.as_deref()),
-            Event::AttemptBegan { host, number } => self.began(at, *host, *number),
+            Event::AttemptBegan {
+                host,
+                number,
+                count,
+            } => {
+                // By an old receipt handle, nothing that is decided can be applied.
+                let known = self.known(*number);
+                known.duplicated |= *count < known.count;
+                self.began(at, *host, *number);
+            }
             Event::AttemptEnded {
                 host,
                 number,
@@ -159,6 +179,7 @@ impl Checker<'_> {
         for known in self.messages.values_mut() {
             known.excused |= known.due.is_some_and(|(by, _)| by == host);
             known.excused |= known.under_way.contains(&host);
+            known.duplicated |= known.is_both;
             known.under_way.retain(|it| *it != host);
         }
     }

@@ -63,6 +63,7 @@ pub(crate) enum Event {
     AttemptBegan {
         host: u64,
         number: u32,
+        count: u32,
     },
     AttemptEnded {
         host: u64,

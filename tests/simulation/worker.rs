@@ -31,7 +31,12 @@ impl Handler for Worker {
             world.happened(Event::Unavailable { host, number });
             return Err(Error::unavailable("ECONNREFUSED", "nobody listens"));
         }
-        world.happened(Event::AttemptBegan { host, number });
+        let count = message.receive_count.get();
+        world.happened(Event::AttemptBegan {
+            host,
+            number,
+            count,
+        });
         let attempt = world.next_attempt(number);
         sleep(attempt.takes).await;
         self.0.lives().await;
