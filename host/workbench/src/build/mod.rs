@@ -54,6 +54,12 @@ pub enum BuildError {
         #[source]
         cause: io::Error,
     },
+    /// Another test of the folder has built other sources.
+    #[error("{} changed while it was tested, by another test of the folder: run the test again", path.display())]
+    ChangedMeanwhile {
+        /// The component.
+        path: PathBuf,
+    },
 }
 
 /// A built component.

@@ -1,6 +1,6 @@
 //! A component whose tests have not passed yet. It waits in a folder of its own, so that a host that watches the component never sees a version that fails its tests.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{BuildError, made, unusable, write_if_changed};
 use crate::project::Project;
@@ -10,6 +10,7 @@ use crate::project::Project;
 pub struct Untested<'a> {
     project: &'a Project,
     sources: String,
+    component: Vec<u8>,
 }
 
 impl<'a> Untested<'a> {
@@ -18,17 +19,18 @@ impl<'a> Untested<'a> {
         let mut untested = Self {
             project,
             sources: project.sources(),
+            component: Vec::new(),
         };
-        let recorded = std::fs::read_to_string(untested.stamp());
-        if untested.path().is_file() && recorded.is_ok_and(|it| it == untested.sources) {
+        let (path, stamp) = (untested.path(), untested.stamp());
+        let is_current = std::fs::read_to_string(&stamp).is_ok_and(|it| it == untested.sources);
+        if let Some(component) = std::fs::read(&path).ok().filter(|_| is_current) {
+            untested.component = component;
             return Ok(untested);
         }
-        let (component, sources) = made(project, false, step)?;
-        untested.sources = sources;
-        let (path, stamp) = (untested.path(), untested.stamp());
+        (untested.component, untested.sources) = made(project, false, step)?;
         // In this order, the record is never that of an older component.
         let _ = std::fs::remove_file(&stamp);
-        write_if_changed(&path, &component).map_err(unusable("write", &path))?;
+        write_if_changed(&path, &untested.component).map_err(unusable("write", &path))?;
         std::fs::write(&stamp, &untested.sources).map_err(unusable("write", &stamp))?;
         Ok(untested)
     }
@@ -38,14 +40,13 @@ impl<'a> Untested<'a> {
         self.folder().join(format!("{}.wasm", self.project.name))
     }
 
-    /// Makes it the component that hosts load. That is replaced atomically, and not written if it is the same.
+    /// Makes it the component that hosts load, which is replaced atomically. Another test of the same folder may have built other sources meanwhile: then nobody knows which of the two was tested, and nothing is replaced.
     pub fn release(self) -> Result<(), BuildError> {
         let (from, to) = (self.path(), self.project.component());
-        if is_same(&from, &to) {
-            let _ = std::fs::remove_file(&from);
-        } else {
-            std::fs::rename(&from, &to).map_err(unusable("write", &to))?;
+        if std::fs::read(&from).ok().as_ref() != Some(&self.component) {
+            return Err(BuildError::ChangedMeanwhile { path: from });
         }
+        write_if_changed(&to, &self.component).map_err(unusable("write", &to))?;
         let recorded = self.project.record_build(Some(&self.sources));
         recorded.map_err(unusable("write into the folder of", &to))?;
         let _ = std::fs::remove_dir_all(self.folder());
@@ -61,7 +62,34 @@ impl<'a> Untested<'a> {
     }
 }
 
-fn is_same(left: &Path, right: &Path) -> bool {
-    let read = |path: &Path| std::fs::read(path).ok();
-    read(left).is_some_and(|left| read(right).is_some_and(|right| left == right))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two people test the same folder: what the second one builds, the first one has not tested.
+    #[test]
+    fn what_another_test_has_built_meanwhile_is_not_released() {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest =
+            "name = \"orders\"\nversion = \"0.1.0\"\nlanguage = \"c\"\nanswers = [\"backoff\"]\n";
+        std::fs::write(folder.path().join("policy.toml"), manifest).unwrap();
+        let project = Project::open(folder.path()).unwrap();
+        let waiting = folder.path().join("build/untested");
+        std::fs::create_dir_all(&waiting).unwrap();
+        std::fs::write(waiting.join("orders.wasm"), "tested").unwrap();
+        std::fs::write(waiting.join("sources"), project.sources()).unwrap();
+
+        let no_step = &mut |step: &str| panic!("{step}");
+        let untested = Untested::build(&project, no_step).unwrap();
+        std::fs::write(untested.path(), "of another test").unwrap();
+        let error = untested.release().unwrap_err();
+        assert!(error.to_string().contains("run the test again"), "{error}");
+        assert!(!project.component().exists());
+
+        std::fs::write(waiting.join("orders.wasm"), "tested").unwrap();
+        let untested = Untested::build(&project, no_step).unwrap();
+        untested.release().unwrap();
+        assert_eq!(std::fs::read(project.component()).unwrap(), b"tested");
+        assert!(!waiting.exists());
+    }
 }
