@@ -22,7 +22,7 @@ use backstop_engine::Payload;
 use backstop_handlers::{Handler, function};
 use backstop_host::consumer::{Consumer, Options, Ready};
 use backstop_queue::{
-    BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
+    BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle, TrackedResult,
     VisibilityTimeout, ordinary_message,
 };
 use backstop_settle::hold::HoldMode;
@@ -141,8 +141,8 @@ impl Queue for Endless {
         Ok(vec![Ok(()); changes.len()])
     }
 
-    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
-        Ok(vec![Ok(()); messages.len()])
+    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
+        Ok(vec![Ok(None); messages.len()])
     }
 }
 

@@ -13,7 +13,7 @@ use backstop_host::consumer::{self, Consumer, Options, Ready, Summary};
 use backstop_queue::envelope::EnvelopeKeys;
 use backstop_queue::{
     Attribute, BATCH_ENTRIES, BatchResult, Connections, Description, LocalQueue, LocalSettings,
-    Message, Outgoing, Queue, QueueError, ReceiptHandle, VisibilityTimeout,
+    Message, Outgoing, Queue, QueueError, ReceiptHandle, TrackedResult, VisibilityTimeout,
 };
 use backstop_records::Observer;
 use backstop_settle::hold::HoldMode;
@@ -162,13 +162,13 @@ impl Queue for Wire {
         self.queue.change_visibility(changes).await
     }
 
-    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
+    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
         self.answer(()).await;
         let error = self.send_error.lock().unwrap().clone();
         if let Some(error) = error {
             return Err(error);
         }
-        let sent = self.queue.send(messages).await;
+        let sent = self.queue.send_tracked(messages).await;
         let one_less = |left: u32| left.checked_sub(1);
         if self
             .lost_answers

@@ -10,7 +10,7 @@ use backstop_handlers::{Handler, function};
 use backstop_host::consumer::{self, Consumer, Options, Ready, Stats, Summary};
 use backstop_queue::{
     BATCH_ENTRIES, BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue,
-    QueueError, ReceiptHandle, VisibilityTimeout,
+    QueueError, ReceiptHandle, TrackedResult, VisibilityTimeout,
 };
 use backstop_tests_host::builtin;
 use tokio::task::JoinHandle;
@@ -86,8 +86,8 @@ impl Queue for Far {
         self.queue.change_visibility(changes).await
     }
 
-    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
-        self.queue.send(messages).await
+    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
+        self.queue.send_tracked(messages).await
     }
 }
 

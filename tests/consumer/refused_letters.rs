@@ -8,7 +8,7 @@ use backstop_handlers::{Handler, function};
 use backstop_host::consumer::Summary;
 use backstop_queue::{
     BatchResult, Description, LocalQueue, Message, Outgoing, Queue, QueueError, ReceiptHandle,
-    VisibilityTimeout,
+    TrackedResult, VisibilityTimeout,
 };
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -53,7 +53,7 @@ impl Queue for Refusing {
         self.queue.change_visibility(changes).await
     }
 
-    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
+    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
         {
             let mut refusals = self.refusals.lock().unwrap();
             if *refusals > 0 {
@@ -65,7 +65,7 @@ impl Queue for Refusing {
                 ));
             }
         }
-        self.queue.send(messages).await
+        self.queue.send_tracked(messages).await
     }
 }
 

@@ -11,7 +11,7 @@ use backstop_dead_letters::redrive::{
 use backstop_dead_letters::{Attempts, Filters};
 use backstop_queue::{
     BatchResult, Connections, Description, LocalQueue, Message, Outgoing, Queue, QueueError,
-    ReceiptHandle, VisibilityTimeout,
+    ReceiptHandle, TrackedResult, VisibilityTimeout,
 };
 use futures_util::FutureExt;
 use tempfile::TempDir;
@@ -92,8 +92,8 @@ impl Queue for NewestFirst {
         self.queue.change_visibility(changes).await
     }
 
-    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
-        self.queue.send(messages).await
+    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
+        self.queue.send_tracked(messages).await
     }
 }
 

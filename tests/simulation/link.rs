@@ -300,11 +300,6 @@ impl Queue for Link {
         Ok(results)
     }
 
-    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
-        let results = self.send_tracked(messages).await?;
-        Ok(results.into_iter().map(|it| it.map(drop)).collect())
-    }
-
     async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
         const OPERATION: &str = "SendMessageBatch";
         let numbers = messages.iter().map(|it| number_of(&it.body));

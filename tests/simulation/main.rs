@@ -45,6 +45,19 @@ use shrink::shrunk;
 /// How many seeds each run of the tests tries.
 const SEEDS: Range<u64> = 0..500;
 
+/// One seed, or those from one to another.
+fn range(seeds: &str) -> Range<u64> {
+    let (from, to) = seeds.split_once("..").unwrap_or((seeds, ""));
+    let number = |text: &str| text.trim().parse::<u64>();
+    let range = match (number(from), to) {
+        (Ok(from), "") => Ok(from..from + 1),
+        (Ok(from), to) => number(to).map(|to| from..to),
+        (Err(error), _) => Err(error),
+    };
+    range
+        .unwrap_or_else(|_| panic!("SIMULATE={seeds}: expected a seed, or FROM..TO such as 0..500"))
+}
+
 /// What is wrong with a plan's history.
 fn wrong(policies: &Policies, plan: &Plan, planted: Option<Planted>) -> Vec<String> {
     check(plan, &run(policies, plan.clone(), planted))
@@ -96,13 +109,10 @@ fn the_same_seed_gives_the_same_history() {
 fn no_seed_breaks_what_must_hold() {
     let policies = Policies::default();
     let seeds = match std::env::var("SIMULATE") {
-        Ok(seeds) => {
-            let (from, to) = seeds.split_once("..").unwrap_or((&seeds, ""));
-            let from = from.parse().unwrap();
-            from..to.parse().unwrap_or(from + 1)
-        }
+        Ok(seeds) => range(&seeds),
         Err(_) => SEEDS,
     };
+    assert!(!seeds.is_empty(), "{seeds:?} has no seed");
     let began = clock::instant();
     let (next, events, bad) = (
         AtomicU64::new(seeds.start),

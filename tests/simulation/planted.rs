@@ -204,11 +204,6 @@ impl Queue for Spoilt {
         }
     }
 
-    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
-        let results = self.send_tracked(messages).await?;
-        Ok(results.into_iter().map(|it| it.map(drop)).collect())
-    }
-
     async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
         if !self.dead {
             return self.queue.send_tracked(messages).await;

@@ -135,13 +135,13 @@ pub trait Queue: std::fmt::Debug + Send + Sync {
     ) -> BatchResult;
 
     /// Sends messages.
-    async fn send(&self, messages: &[Outgoing]) -> BatchResult;
+    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
+        let results = self.send_tracked(messages).await?;
+        Ok(results.into_iter().map(|it| it.map(drop)).collect())
+    }
 
     /// Sends messages. Returns the id that each has got, if the queue reports it.
-    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
-        let results = self.send(messages).await?;
-        Ok(results.into_iter().map(|it| it.map(|()| None)).collect())
-    }
+    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult;
 
     /// Fetches its tags.
     async fn tags(&self) -> Result<HashMap<String, String>, QueueError> {

@@ -312,11 +312,6 @@ impl Queue for LocalQueue {
         Ok(results)
     }
 
-    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
-        let results = self.send_tracked(messages).await?;
-        Ok(results.into_iter().map(|it| it.map(drop)).collect())
-    }
-
     async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
         check_batch("SendMessageBatch", messages)?;
         let total: usize = messages.iter().map(Outgoing::size).sum();

@@ -276,11 +276,6 @@ impl Queue for SqsQueue {
         ))
     }
 
-    async fn send(&self, messages: &[Outgoing]) -> BatchResult {
-        let results = self.send_tracked(messages).await?;
-        Ok(results.into_iter().map(|it| it.map(drop)).collect())
-    }
-
     async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
         let entries = messages.iter().map(|message| outgoing(SEND, message));
         let results = self
