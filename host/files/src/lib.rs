@@ -2,6 +2,7 @@
 
 pub mod atomic_write;
 pub mod mistake;
+mod mistake_words;
 pub mod nearest;
 mod only_table;
 pub mod regular_file;

@@ -26,6 +26,7 @@ mod queue;
 pub(crate) mod raw;
 mod same_queue;
 mod shadow;
+mod syntax;
 mod url;
 
 use std::io;
@@ -37,9 +38,7 @@ use self::raw::Table as _;
 use crate::handler::{Handler, HttpOptions};
 use crate::policy::{KeyError, Limits, SourceError};
 use crate::record::{Destination, Recorded};
-use backstop_backoff::SettingsError;
-use backstop_files::mistake::{Mistake, place_of, unknown_key};
-use backstop_files::regular_file::{self, WRITTEN};
+use backstop_files::mistake::place_of;
 use backstop_traces::Wish;
 
 pub use admin::AdminConfig;
@@ -294,29 +293,7 @@ fn value(place: impl Into<String>, expected: impl Into<String>) -> ConfigError {
     }
 }
 
-/// What to do about a missing file.
-const MISSING: &str = "correct the path, or write one with `backstop init`";
-
 impl raw::Config {
-    fn read_text(path: &Path) -> Result<String, ConfigError> {
-        regular_file::read_text_of_any(path, WRITTEN).map_err(|cause| ConfigError::Unreadable {
-            path: path.to_owned(),
-            cause: regular_file::advise_if_missing(cause, || MISSING.to_owned()),
-        })
-    }
-
-    fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        toml::from_str(text).map_err(|error| syntax_error(text, path, &error))
-    }
-
-    fn parse_complete(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let raw = Self::parse(text, path)?;
-        match toml::from_str::<raw::WithHandlers>(text) {
-            Ok(_) => Ok(raw),
-            Err(error) => Err(syntax_error(text, path, &error)),
-        }
-    }
-
     /// Checks and converts the values. Relative paths are those of `folder`; errors name values by their `places`.
     pub(crate) fn convert(self, folder: &Path, places: &Places) -> Result<Config, ConfigError> {
         if self.queues.is_empty() && self.lambda.is_none() {
@@ -376,26 +353,6 @@ impl raw::Config {
         config.check_same_queues(places)?;
         Ok(config)
     }
-}
-
-fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> ConfigError {
-    let mistake = Mistake::of(text, error);
-    let mistake =
-        if unknown_key(error).is_some_and(is_setting) && error.message().contains("`settings`") {
-            mistake.advised("it is a setting of the policy, so write it into the table `settings`")
-        } else {
-            mistake
-        };
-    ConfigError::Syntax {
-        path: path.to_owned(),
-        text: mistake.to_string(),
-    }
-}
-
-/// Whether the built-in policies have a setting of this name.
-fn is_setting(name: &str) -> bool {
-    let parsed = backstop_backoff::Settings::parse([(name, "")]);
-    !matches!(parsed, Err(SettingsError::Unknown { .. }))
 }
 
 fn traces(place: &str, text: &str) -> Result<Wish, ConfigError> {

@@ -3,6 +3,7 @@
 mod depth;
 pub(crate) mod descriptors;
 mod gauges;
+mod handler;
 mod history;
 mod operated;
 mod queue_gauges;
@@ -22,12 +23,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, AdminError, ControlSocket, Interface, Tools};
 use crate::assembly::{Assembly, AssemblyError, LoadError};
-use crate::config::{Config, HandlerConfig, QueueConfig, Reading};
+use crate::config::{Config, QueueConfig, Reading};
 use crate::consumer::{self, Checked, Consumer, Ready, Summary, Warning};
 use crate::exporter::{Exporter, ExporterError, Recording};
-use crate::handler::{Exec, Handler, Http, HttpError, Lambda};
-#[cfg(feature = "idempotency")]
-use crate::idempotency;
+use crate::handler::{Handler, HttpError};
 use crate::letters::{Desk, RunsPlace};
 use crate::policy::{LivePolicy, WatchError, Watcher};
 use crate::queue::{Connections, Description};
@@ -37,6 +36,7 @@ use crate::traces;
 use backstop_decider::Decider;
 
 use gauges::{HostMetrics, PolicyGauges, PolicySlot};
+use handler::handler;
 use operated::{admin_queue, control, desk};
 use queue_gauges::QueueGauges;
 pub use reload::{Reload, Reloaded};
@@ -383,29 +383,6 @@ async fn consumer(queue: QueueConfig, usable: Usable, assembly: &Assembly) -> Co
     let decider = decider.shadowed_by(shadow);
     let folder = assembly.store().map(|store| store.folder().to_owned());
     Consumer::new(queue.name, ready, handler, decider, queue.options).with_folder(folder)
-}
-
-/// The handler of a queue.
-async fn handler(
-    queue: &QueueConfig,
-    connections: &Connections,
-) -> Result<Arc<dyn Handler>, QueueFault> {
-    let attempt_timeout = queue.options.attempt_timeout;
-    let handler: Arc<dyn Handler> = match &queue.handler {
-        HandlerConfig::Http(http) => Arc::new(Http::new(http, &queue.url, attempt_timeout)?),
-        HandlerConfig::Exec(program, arguments) => Arc::new(Exec::new(program, arguments.clone())),
-        HandlerConfig::Lambda(function) => Arc::new(Lambda::new(
-            connections.sdk().await,
-            function,
-            attempt_timeout,
-        )),
-        HandlerConfig::Function(function) => Arc::clone(&function.0),
-    };
-    #[cfg(feature = "idempotency")]
-    if let Some(config) = &queue.idempotency {
-        return Ok(idempotency::around(handler, queue, config, connections).await);
-    }
-    Ok(handler)
 }
 
 /// The live policies and the shadows of the queues.
