@@ -1,6 +1,7 @@
 //! Reading and writing files: reads with a size limit, atomic writes, and errors in TOML that point at the line.
 
 pub mod atomic_write;
+mod file_work;
 pub mod mistake;
 mod mistake_words;
 pub mod nearest;
@@ -9,4 +10,5 @@ pub mod regular_file;
 mod text_or_table;
 pub mod values;
 
+pub use file_work::FileWork;
 pub use text_or_table::text_or_table;

@@ -1,5 +1,6 @@
 //! Opens a queue by its URL or ARN: in SQS, or a local one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
@@ -13,6 +14,8 @@ pub struct Connections {
     sdk: OnceCell<aws_config::SdkConfig>,
     /// The local queues.
     pub local: LocalQueues,
+    /// Queues that are open already, by their URLs.
+    open: BTreeMap<String, Arc<dyn Queue>>,
 }
 
 impl Connections {
@@ -22,6 +25,12 @@ impl Connections {
             endpoint,
             ..Self::default()
         }
+    }
+
+    /// With a queue that is open already: its URL, and an ARN that is the same, lead to it.
+    pub fn with_open(mut self, queue: Arc<dyn Queue>) -> Self {
+        self.open.insert(queue.url().to_owned(), queue);
+        self
     }
 
     /// The endpoint in place of the region's own.
@@ -52,6 +61,9 @@ impl Connections {
 
     /// The queue with this URL, or `local:NAME`.
     pub async fn by_url(&self, url: &str) -> Arc<dyn Queue> {
+        if let Some(open) = self.open.get(url) {
+            return Arc::clone(open);
+        }
         match url.strip_prefix("local:") {
             Some(name) => self.local.named(name),
             None => Arc::new(Sqs::new(self.sdk().await).queue(url)),
@@ -60,11 +72,40 @@ impl Connections {
 
     /// The queue with this ARN, or `local:NAME`.
     pub async fn by_arn(&self, arn: &str) -> Result<Arc<dyn Queue>, QueueError> {
+        if let Some(open) = self.open.get(arn) {
+            return Ok(Arc::clone(open));
+        }
         match arn.strip_prefix("local:") {
             Some(name) => Ok(self.local.named(name)),
             None => Ok(Arc::new(
                 Sqs::new(self.sdk().await).queue_by_arn(arn).await?,
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LocalQueue, LocalSettings};
+
+    #[tokio::test]
+    async fn a_queue_that_is_open_already_is_found_by_its_url() {
+        let settings = || LocalSettings::default();
+        let (open, other) = (
+            LocalQueue::new("orders", settings()),
+            LocalQueue::new("orders", settings()),
+        );
+        open.send(&[crate::Outgoing::new("one")]).await.unwrap();
+        assert!(other.is_empty());
+        let connections = Connections::default().with_open(open);
+        for found in [
+            connections.by_url("local:orders").await,
+            connections.by_arn("local:orders").await.unwrap(),
+        ] {
+            assert_eq!(found.describe().await.unwrap().visible, Some(1));
+        }
+        let none = connections.by_url("local:others").await;
+        assert_eq!(none.describe().await.unwrap().visible, Some(0));
     }
 }

@@ -6,9 +6,11 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 
 use backstop_core::failure::Timestamp;
+use backstop_core::lock::lock;
+use backstop_files::FileWork;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -179,21 +181,28 @@ pub(super) fn read_numbered(path: &Path, mut each: impl FnMut(u64, Entry)) -> io
     Ok(damaged)
 }
 
-/// Writes the journal, on a thread of its own. Entries that arrive while the disk works share the next write.
+/// Writes the journal.
 #[derive(Debug, Clone)]
-pub(super) struct Journal {
-    lines: mpsc::Sender<Line>,
+pub(super) enum Journal {
+    /// On a thread of its own. Entries that arrive while the disk works share the next write.
+    OnAThread(mpsc::Sender<Line>),
+    /// By the task that adds entries.
+    InPlace(Arc<Mutex<Writing<Target>>>),
 }
 
 #[derive(Debug)]
-struct Line {
+pub(super) struct Line {
     text: Vec<u8>,
     done: oneshot::Sender<io::Result<()>>,
 }
 
 impl Journal {
-    /// Opens a journal to add to it. It is a copy if the run is `shared`.
-    pub(super) fn open(path: &Path, shared: Option<Arc<SharedRun>>) -> io::Result<Self> {
+    /// Opens a journal to add to it. It is a copy if the run is `shared`; such a journal always has a thread.
+    pub(super) fn open(
+        path: &Path,
+        shared: Option<Arc<SharedRun>>,
+        work: FileWork,
+    ) -> io::Result<Self> {
         let mut file = File::options()
             .create(true)
             .read(true)
@@ -203,15 +212,20 @@ impl Journal {
         // A line that was cut off must not join the next one.
         let is_whole = |line: &[u8]| serde_json::from_slice::<Entry>(line).is_ok();
         json_lines::end(&mut file, LINE_BYTES, is_whole)?;
-        let mut target = Target {
+        let in_place = work == FileWork::InPlace && shared.is_none();
+        let target = Target {
             file,
             shared: shared.map(|run| (run, Handle::current())),
         };
+        let writing = Writing::to(target);
+        if in_place {
+            return Ok(Self::InPlace(Arc::new(Mutex::new(writing))));
+        }
         let (lines, pending) = mpsc::channel();
         std::thread::Builder::new()
             .name("redrive-journal".to_owned())
-            .spawn(move || write_all(&mut target, &pending))?;
-        Ok(Self { lines })
+            .spawn(move || write_all(writing, &pending))?;
+        Ok(Self::OnAThread(lines))
     }
 
     /// Adds entries. They are on the disk when this returns.
@@ -221,22 +235,27 @@ impl Journal {
             serde_json::to_writer(&mut text, entry).map_err(io::Error::from)?;
             text.push(b'\n');
         }
+        let lines = match self {
+            Self::OnAThread(lines) => lines,
+            Self::InPlace(writing) => return Ok(lock(writing).add(&text)?),
+        };
         let (done, written) = oneshot::channel();
         let ended = || io::Error::other("the journal's thread has ended");
-        self.lines.send(Line { text, done }).map_err(|_| ended())?;
+        lines.send(Line { text, done }).map_err(|_| ended())?;
         written.await.map_err(|_| ended())??;
         Ok(())
     }
 }
 
 /// Where lines last.
-trait Lasting {
+pub(super) trait Lasting {
     /// Adds lines. They last when this returns.
     fn add(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
 /// The file of a journal, which is a copy if the run is shared.
-struct Target {
+#[derive(Debug)]
+pub(super) struct Target {
     file: File,
     shared: Option<(Arc<SharedRun>, Handle)>,
 }
@@ -251,24 +270,46 @@ impl Lasting for Target {
     }
 }
 
-/// Writes lines until nobody adds any. After a failed write, none is added any more: it would join the part of a line that a full disk has taken.
-fn write_all(file: &mut impl Lasting, pending: &mpsc::Receiver<Line>) {
-    let mut failure: Option<(io::ErrorKind, String)> = None;
+/// Adds lines to a file. After a failed write, none is added any more: it would join the part of a line that a full disk has taken.
+#[derive(Debug)]
+pub(super) struct Writing<F> {
+    file: F,
+    failure: Option<(io::ErrorKind, String)>,
+}
+
+impl<F: Lasting> Writing<F> {
+    fn to(file: F) -> Self {
+        Self {
+            file,
+            failure: None,
+        }
+    }
+
+    fn add(&mut self, text: &[u8]) -> io::Result<()> {
+        if self.failure.is_none() {
+            let written = self.file.add(text).err();
+            self.failure =
+                written.map(|error| (error.kind(), format!("can't write the journal: {error}")));
+        }
+        match &self.failure {
+            None => Ok(()),
+            Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),
+        }
+    }
+}
+
+/// Writes lines until nobody adds any.
+fn write_all(mut writing: Writing<impl Lasting>, pending: &mpsc::Receiver<Line>) {
     while let Ok(first) = pending.recv() {
         let mut lines = vec![first];
         lines.extend(pending.try_iter());
-        if failure.is_none() {
-            let text: Vec<u8> = lines.iter().flat_map(|line| line.text.clone()).collect();
-            failure = file
-                .add(&text)
-                .err()
-                .map(|error| (error.kind(), format!("can't write the journal: {error}")));
-        }
+        let text: Vec<u8> = lines.iter().flat_map(|line| line.text.clone()).collect();
+        let written = writing.add(&text);
         for line in lines {
-            let result = match &failure {
-                None => Ok(()),
-                Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),
-            };
+            let result = written
+                .as_ref()
+                .copied()
+                .map_err(|error| io::Error::new(error.kind(), error.to_string()));
             // The run may have ended meanwhile.
             let _ = line.done.send(result);
         }
@@ -293,11 +334,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_was_cut_off_is_left_out_and_joins_no_other() {
+        for work in [FileWork::OnAThread, FileWork::InPlace] {
+            cut_off_lines(work).await;
+        }
+    }
+
+    async fn cut_off_lines(work: FileWork) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
         assert_eq!(entries(&path), []);
         let add = async |id: &str| {
-            let journal = Journal::open(&path, None).unwrap();
+            let journal = Journal::open(&path, None, work).unwrap();
             journal.add(&[sending(id)]).await.unwrap();
         };
         add("a").await;
@@ -365,14 +412,14 @@ mod tests {
     fn after_a_full_disk_no_line_joins_the_part_that_was_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
-        let mut disk = Disk {
+        let disk = Disk {
             file: File::create(&path).unwrap(),
             space: 10,
         };
         let (lines, pending) = mpsc::channel();
         let mut answers = Vec::new();
         let writer = std::thread::spawn(move || {
-            write_all(&mut disk, &pending);
+            write_all(Writing::to(disk), &pending);
         });
         for id in ["a", "b"] {
             let mut text = serde_json::to_vec(&sending(id)).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_files::{atomic_write, regular_file};
+use backstop_files::{FileWork, atomic_write, regular_file};
 use tokio::time::sleep;
 
 use super::RedriveError;
@@ -42,11 +42,26 @@ pub struct RunFolder {
     path: PathBuf,
     /// Where its files are, if these are copies.
     shared: Option<Arc<SharedRun>>,
+    work: FileWork,
 }
 
 impl RunFolder {
     pub(super) fn of(path: PathBuf, shared: Option<Arc<SharedRun>>) -> Self {
-        Self { path, shared }
+        Self {
+            path,
+            shared,
+            work: FileWork::default(),
+        }
+    }
+
+    /// With where the journal and the copies are written.
+    pub(super) fn written(self, work: FileWork) -> Self {
+        Self { work, ..self }
+    }
+
+    /// Where the journal and the copies are written.
+    pub(super) fn work(&self) -> FileWork {
+        self.work
     }
 
     /// Where it is.
@@ -166,7 +181,7 @@ impl RunFolder {
 
     /// Opens the journal to add to it.
     pub(super) fn open_journal(&self) -> std::io::Result<Journal> {
-        let journal = Journal::open(&self.journal(), self.shared.clone())?;
+        let journal = Journal::open(&self.journal(), self.shared.clone(), self.work)?;
         self.share(&self.journal());
         Ok(journal)
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use backstop_core::text::chain;
+use backstop_files::FileWork;
 use futures_util::stream::{self, StreamExt};
 
 use super::RedriveError;
@@ -27,6 +28,7 @@ pub struct Runs {
     listed: BTreeMap<String, Option<String>>,
     /// How many more are there, if only the newest are listed.
     unlisted: usize,
+    work: FileWork,
 }
 
 impl Runs {
@@ -37,6 +39,15 @@ impl Runs {
             objects: None,
             listed: BTreeMap::new(),
             unlisted: 0,
+            work: FileWork::default(),
+        }
+    }
+
+    /// Writes their journals and copies by the task that needs them, so that nothing depends on how threads take turns: for simulations.
+    pub fn in_place(self) -> Self {
+        Self {
+            work: FileWork::InPlace,
+            ..self
         }
     }
 
@@ -161,7 +172,7 @@ impl Runs {
                 place: self.place(),
             });
         }
-        Ok(RunFolder::of(folder, self.objects_of(id)))
+        Ok(RunFolder::of(folder, self.objects_of(id)).written(self.work))
     }
 
     fn objects_of(&self, run: &str) -> Option<Arc<SharedRun>> {
@@ -195,7 +206,7 @@ impl Runs {
     pub async fn create(&self, plan: &Plan) -> Result<RunFolder, RedriveError> {
         let folder = self.folder_of(&plan.run)?;
         let text = serde_json::to_vec_pretty(plan).map_err(std::io::Error::from)?;
-        let run = RunFolder::of(folder, self.objects_of(&plan.run));
+        let run = RunFolder::of(folder, self.objects_of(&plan.run)).written(self.work);
         run.begin(&text).await?;
         // The names of the files, too, have to be on the disk.
         for parent in [run.path(), &self.folder] {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use backstop_core::failure::Timestamp;
 use backstop_core::lock::lock;
 use backstop_queue::{Description, VisibilityTimeout};
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::RedriveError;
@@ -148,8 +147,10 @@ impl Work {
         let (queue, now) = (&self.description.arn, self.setup.queue.now());
         let line = |letter: &Letter| ArchivedLetter::of(&letter.message, queue, now).line();
         let lines: Vec<_> = letters.map(line).collect();
-        let stored = spawn_blocking(move || lock(&copies).store(&lines));
-        Ok(stored.await.map_err(std::io::Error::other)??)
+        let store = move || lock(&copies).store(&lines);
+        let stored = self.setup.folder.work().run(store).await;
+        let panicked = || std::io::Error::other("the thread that writes copies has panicked");
+        Ok(stored.ok_or_else(panicked)??)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

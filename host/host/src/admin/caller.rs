@@ -73,6 +73,15 @@ impl Caller {
         }
     }
 
+    /// This process itself.
+    pub(super) fn this_process() -> Self {
+        let peer = Peer::Process {
+            uid: rustix::process::getuid().as_raw(),
+            pid: i32::try_from(std::process::id()).ok(),
+        };
+        Self::of(peer, &HeaderMap::new()).who_may(AdminRole::Act)
+    }
+
     /// Somebody whom the proxy at this address names.
     pub(super) fn by_proxy(peer: Peer, name: &str) -> Self {
         Self {

@@ -3,11 +3,12 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::consumer::{Breaker, Controls, Down, Polling, Serving, Stats};
+use crate::consumer::{Breaker, Consumer, Controls, Down, Polling, Serving, Stats};
 use crate::exporter::Page;
 use crate::letters::Desk;
 use crate::policy::LivePolicy;
@@ -16,7 +17,10 @@ use backstop_decider::shadow::Shadow;
 
 use super::answer::Refused;
 use super::audit::Audit;
+use super::call::Call;
+use super::caller::Caller;
 use super::history::History;
+use super::run;
 use super::tools::Tools;
 use super::what_if::WhatIfs;
 
@@ -78,6 +82,16 @@ impl AdminQueue {
             stats: None,
             waiting: None,
         }
+    }
+
+    /// The queue that this consumer serves.
+    pub fn of(name: impl Into<String>, consumer: &Consumer) -> Self {
+        let policy = Arc::clone(consumer.decider().policy());
+        Self::new(name, policy)
+            .counted(consumer.stats())
+            .controlled(consumer.controls(), consumer.breaker())
+            .shadowed_by(consumer.decider().shadow().cloned())
+            .remembering(consumer.waiting())
     }
 
     /// With what the host has done with its messages, and how it is polled.
@@ -160,6 +174,16 @@ impl Interface {
         let interface = Self::default();
         interface.ready(queues, None);
         Arc::new(interface)
+    }
+
+    /// What this host answers at a path to this process, as over HTTP: to an action with this body, or to a question without one.
+    pub async fn answer(
+        self: &Arc<Self>,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, String> {
+        let call = Call::of_page(Caller::this_process(), Vec::new(), body);
+        run::at(self, path, call).await
     }
 
     /// The queues are checked, and about to be polled.

@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 
 use backstop_core::clock;
 use backstop_core::lock::lock as lock_of;
-use backstop_files::{atomic_write, regular_file};
+use backstop_files::{FileWork, atomic_write, regular_file};
 use sha2::{Digest, Sha256};
-use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +46,7 @@ pub(super) struct KeptWaiting {
     path: PathBuf,
     /// The files that this host has read: once each, also if they can't be removed.
     taken: Mutex<HashSet<PathBuf>>,
+    work: FileWork,
     /// When the log said last that the file can't be written, if it still can't.
     warned: Mutex<Option<Instant>>,
     /// Locked while the consumer runs.
@@ -55,7 +55,12 @@ pub(super) struct KeptWaiting {
 
 impl KeptWaiting {
     /// That of a new consumer of the queue with this ARN, in this folder.
-    pub(super) fn of(folder: PathBuf, arn: &str, waiting: &Arc<Waiting>) -> Option<Arc<Self>> {
+    pub(super) fn of(
+        folder: PathBuf,
+        arn: &str,
+        waiting: &Arc<Waiting>,
+        work: FileWork,
+    ) -> Option<Arc<Self>> {
         let hash = hex::encode(Sha256::digest(arn));
         let queue: String = hash.chars().take(32).collect();
         let path = folder.join(format!("{queue}-{}.waiting", uuid::Uuid::new_v4()));
@@ -75,6 +80,7 @@ impl KeptWaiting {
                 queue,
                 path,
                 taken: Mutex::default(),
+                work,
                 warned: Mutex::default(),
             })),
             Err(error) => {
@@ -87,7 +93,7 @@ impl KeptWaiting {
     /// Takes over what hosts that run no longer have kept.
     pub(super) async fn take_over(self: &Arc<Self>) {
         let kept = Arc::clone(self);
-        let _ = spawn_blocking(move || kept.take_over_now()).await;
+        let _ = self.work.run(move || kept.take_over_now()).await;
     }
 
     fn take_over_now(&self) {
@@ -122,11 +128,13 @@ impl KeptWaiting {
         }
     }
 
+    /// All files of the folder, in the order of their names.
     fn paths(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten();
-        entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .collect()
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let mut paths: Vec<_> = paths.collect();
+        paths.sort();
+        paths
     }
 
     /// The files of other hosts of the queue.
@@ -226,7 +234,7 @@ impl KeptWaiting {
             let changes = self.waiting.changes();
             if changes != written {
                 let kept = Arc::clone(&self);
-                let bytes = spawn_blocking(move || kept.write()).await.ok().flatten();
+                let bytes = self.work.run(move || kept.write()).await.flatten();
                 // Without room, it is tried again.
                 if let Some(bytes) = bytes {
                     pause = EVERY.max(Duration::from_secs(bytes / BYTES_PER_SECOND));
@@ -238,13 +246,14 @@ impl KeptWaiting {
 
     /// Writes for the last time: the consumer has ended.
     pub(super) async fn end(self: Arc<Self>) {
-        let _ = spawn_blocking(move || {
+        let work = self.work;
+        let last = move || {
             self.write();
             if !self.path.exists() {
                 let _ = fs::remove_file(self.path.with_extension("lock"));
             }
-        })
-        .await;
+        };
+        let _ = work.run(last).await;
     }
 }
 

@@ -46,6 +46,7 @@ use crate::telemetry;
 use crate::waiting::{Grouping, Waiting};
 use backstop_core::clock;
 use backstop_decider::{Decider, Events};
+use backstop_files::FileWork;
 use backstop_settle::{Settler, known};
 use copies::Copies;
 use gate::Gate;
@@ -86,6 +87,7 @@ pub struct Consumer {
     stats: Arc<Stats>,
     waiting: Arc<Waiting>,
     folder: Option<PathBuf>,
+    files: FileWork,
 }
 
 backstop_core::shown!(Consumer, consumer => name = consumer.name, options = consumer.options);
@@ -168,17 +170,26 @@ impl Consumer {
             decider,
             options,
             folder: None,
+            files: FileWork::default(),
         }
     }
 
     /// With a folder that outlives the process: there the next consumer of the queue finds which receives were no attempts, what waits, and whether the queue is paused.
-    pub(crate) fn with_folder(self, folder: Option<PathBuf>) -> Self {
+    pub fn with_folder(self, folder: Option<PathBuf>) -> Self {
         if let Some(folder) = &folder {
             let paused = folder.join("paused");
             let arn = &self.ready.description.arn;
             self.controls.kept_in(KeptPause::of(&paused, arn));
         }
         Self { folder, ..self }
+    }
+
+    /// Reads and writes the files of its folder by the task that needs them, so that nothing depends on how threads take turns: for simulations.
+    pub fn in_place(self) -> Self {
+        Self {
+            files: FileWork::InPlace,
+            ..self
+        }
     }
 
     /// Its decider.
@@ -236,16 +247,17 @@ impl Consumer {
             stats,
             waiting,
             folder,
+            files,
         } = self;
         let arn = &ready.description.arn;
         let kept = folder
             .as_ref()
             .filter(|_| !arn.starts_with("local:"))
-            .and_then(|folder| KeptWaiting::of(folder.join("waiting"), arn, &waiting));
+            .and_then(|folder| KeptWaiting::of(folder.join("waiting"), arn, &waiting, files));
         if let Some(kept) = &kept {
             kept.take_over().await;
         }
-        let files = folder.map(|folder| Files::of(&folder.join("returned"), arn));
+        let returned = folder.map(|folder| Files::of(&folder.join("returned"), arn));
         let stop = stop.child_token();
         let abort = CancellationToken::new();
         let visibility = options
@@ -288,7 +300,7 @@ impl Consumer {
             breaker,
             decider,
             settler,
-            history: History::of(fifo).kept_in(files),
+            history: History::of(fifo).kept_in(returned),
             previous: Previous::default(),
             copies: Copies::default(),
             stats: Arc::clone(&stats),

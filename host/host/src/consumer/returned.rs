@@ -51,8 +51,9 @@ impl Files {
         };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let own = names.filter(|name| name.starts_with(&self.queue) && name.ends_with(".json"));
+        let own: std::collections::BTreeSet<_> = own.collect();
         let mut taken = Receives::new();
-        for name in own.take(FILES) {
+        for name in own.into_iter().take(FILES) {
             let path = self.folder.join(name);
             let mine = path.with_extension(format!("{}.taken", uuid::Uuid::new_v4()));
             if fs::rename(&path, &mine).is_err() {

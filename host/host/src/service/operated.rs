@@ -10,12 +10,7 @@ use crate::queue::Connections;
 
 /// A queue as the admin interface reaches it.
 pub(super) fn admin_queue((name, consumer): &(String, Consumer)) -> AdminQueue {
-    let policy = Arc::clone(consumer.decider().policy());
-    AdminQueue::new(name, policy)
-        .counted(consumer.stats())
-        .controlled(consumer.controls(), consumer.breaker())
-        .shadowed_by(consumer.decider().shadow().cloned())
-        .remembering(consumer.waiting())
+    AdminQueue::of(name, consumer)
 }
 
 /// What the host does about the dead letters of its queues.
