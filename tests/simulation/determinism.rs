@@ -129,3 +129,29 @@ unsafe extern "C" fn clock_gettime(
     unsafe { time.write(virtual_time) };
     0
 }
+
+/// What the C library's function of this name does. Files of a simulation have changed when it began: their real times would be another day each day.
+///
+/// # Safety
+///
+/// The arguments are as for the C library's.
+#[expect(unsafe_code, reason = "the interface of the C library")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn statx(
+    folder: libc::c_int,
+    path: *const libc::c_char,
+    flags: libc::c_int,
+    mask: libc::c_uint,
+    status: *mut libc::statx,
+) -> libc::c_int {
+    // SAFETY: the same arguments, to the system itself.
+    let result = unsafe { libc::syscall(libc::SYS_statx, folder, path, flags, mask, status) };
+    if result == 0 && !status.is_null() && elapsed().is_some() {
+        // SAFETY: the caller has the status of a file there, and the system has just filled it.
+        unsafe {
+            (*status).stx_mtime.tv_sec = i64::try_from(BEGIN.as_secs()).unwrap_or_default();
+            (*status).stx_mtime.tv_nsec = 0;
+        }
+    }
+    libc::c_int::try_from(result).unwrap_or(-1)
+}

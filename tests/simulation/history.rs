@@ -1,4 +1,4 @@
-//! What was seen from outside: by the queue, by the worker, and in the records of decisions.
+//! What was seen from outside: by the queue, by the worker, by operators, and in the records of decisions.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,6 +13,10 @@ pub(crate) enum Event {
     },
     Started {
         host: u64,
+        /// Where it keeps what outlives it.
+        folder: Option<usize>,
+        /// The version of its policy.
+        version: usize,
     },
     Killed {
         host: u64,
@@ -49,6 +53,11 @@ pub(crate) enum Event {
         number: Option<u32>,
         operation: &'static str,
     },
+    /// How many messages are in flight, as the queue has told a host.
+    Counted {
+        host: u64,
+        in_flight: usize,
+    },
     /// A message that a host has sent to its own queue.
     Copied {
         host: u64,
@@ -81,13 +90,62 @@ pub(crate) enum Event {
         attempt: u32,
         action: Action,
         by: String,
+        /// The version that decided, if the plan has versions.
+        version: Option<usize>,
     },
-    Woken,
+    /// A host uses another version from now on.
+    Swapped {
+        host: u64,
+        version: usize,
+    },
+    Woken {
+        host: u64,
+    },
+    Paused {
+        host: u64,
+    },
+    /// The end of a pause.
+    Resumed {
+        host: u64,
+    },
+    /// The most messages in a second, if there is a limit.
+    Rated {
+        host: u64,
+        rate: Option<u32>,
+    },
+    /// The most messages in flight.
+    Narrowed {
+        host: u64,
+        most: usize,
+    },
     Frozen {
         slot: usize,
     },
     Thawed {
         slot: usize,
+    },
+    /// A run of an operator begins, or goes on.
+    RedriveBegan {
+        host: u64,
+    },
+    /// It ends: as planned, or with an error.
+    RedriveEnded {
+        host: u64,
+        result: String,
+    },
+    /// A letter that an operator has sent back to the queue.
+    SentBack {
+        host: u64,
+        number: u32,
+    },
+    /// A letter that an operator has deleted from the dead-letter queue.
+    LetterDeleted {
+        host: u64,
+        number: u32,
+    },
+    /// A message that was left in the queue when the hosts had stopped.
+    Found {
+        number: u32,
     },
 }
 
@@ -97,7 +155,7 @@ pub(crate) struct History {
     pub(crate) events: Vec<(Duration, Event)>,
     /// How many requests the hosts have made.
     pub(crate) requests: u64,
-    /// What has never ended: messages in the queue, or a host that was stopped.
+    /// What has never ended: messages in the queue, a host that was stopped, or a run.
     pub(crate) unended: Vec<String>,
 }
 

@@ -1,6 +1,7 @@
 //! The hosts: each a real consumer, started, stopped and killed as the plan says.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,17 +9,21 @@ use backstop_core::decision::Bounds;
 use backstop_core::lock::lock;
 use backstop_decider::Decider;
 use backstop_handlers::Handler;
+use backstop_host::admin::{AdminQueue, Interface};
 use backstop_host::consumer::{Consumer, Options, check};
+use backstop_queue::envelope::EnvelopeKeys;
 use backstop_queue::{Connections, LocalQueue, Queue, VisibilityTimeout};
 use backstop_settle::hold::HoldMode;
-use backstop_settle::waiting::Waiting;
-use backstop_versions::LivePolicy;
+use backstop_versions::{LivePolicy, Reload};
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::history::Event;
 use super::link::{Identity, Link};
-use super::planted::{spoilt, spoilt_worker};
+use super::plan::{Kept, Waits};
+use super::planted::{Planted, spoilt, spoilt_worker};
+use super::policies::{PlanPolicy, digest};
 use super::worker::{Records, Worker};
 use super::world::World;
 
@@ -31,14 +36,18 @@ pub(crate) struct Setting {
     pub(crate) connections: Connections,
     pub(crate) queue: Arc<LocalQueue>,
     pub(crate) dead_letters: Arc<LocalQueue>,
-    pub(crate) policy: Arc<LivePolicy>,
+    pub(crate) policy: PlanPolicy,
     pub(crate) hosts: Mutex<u64>,
+    /// For all files of this simulation.
+    pub(crate) folder: PathBuf,
 }
 
 /// A host that runs.
 pub(crate) struct Host {
     pub(crate) identity: Identity,
-    pub(crate) waiting: Arc<Waiting>,
+    /// What operators reach.
+    interface: Arc<Interface>,
+    policy: Arc<LivePolicy>,
     stop: CancellationToken,
     running: JoinHandle<()>,
 }
@@ -53,31 +62,46 @@ impl Setting {
 
     fn options(&self) -> Options {
         let plan = &self.world.plan;
+        let is_greedy = self.world.planted == Some(Planted::TakesTooMany);
         Options {
-            max_in_flight: 20,
+            max_in_flight: if is_greedy { 100 } else { plan.most },
             visibility_timeout: Some(VisibilityTimeout::from_seconds(plan.visibility)),
-            hold: if plan.resend {
-                HoldMode::Resend
-            } else {
-                HoldMode::Visibility
+            hold: match plan.waits {
+                Waits::Invisible => HoldMode::Visibility,
+                Waits::SentAgain => HoldMode::Resend,
+                Waits::Auto => HoldMode::Auto,
             },
             grace: GRACE,
             ..Options::default()
         }
     }
 
+    /// The number of the next host or operator.
+    pub(crate) fn next_id(&self) -> u64 {
+        let mut hosts = lock(&self.hosts);
+        *hosts += 1;
+        *hosts
+    }
+
+    /// Where a host keeps what outlives it.
+    fn kept(&self, slot: usize) -> Option<usize> {
+        match self.world.plan.kept {
+            Kept::Nowhere => None,
+            Kept::Apart => Some(slot),
+            Kept::Together => Some(0),
+        }
+    }
+
     /// Starts a host in a slot.
     pub(crate) async fn start(&self, slot: usize) -> Host {
-        let id = {
-            let mut hosts = lock(&self.hosts);
-            *hosts += 1;
-            *hosts
-        };
+        let id = self.next_id();
         let identity = Identity::new(id, slot, &self.world);
         let world = &self.world;
         let handler: Arc<dyn Handler> = Arc::new(Worker(identity.clone()));
         let records = Records(identity.clone());
-        let decider = Decider::new("orders", Arc::clone(&self.policy), self.bounds())
+        let policy = self.policy.load();
+        let version = world.found_version(digest(&policy));
+        let decider = Decider::new("orders", Arc::clone(&policy), self.bounds())
             .in_place()
             .observed_by(Arc::new(records));
         let options = self.options();
@@ -92,23 +116,49 @@ impl Setting {
         )
         .await
         .unwrap();
-        let link = |queue: &Arc<LocalQueue>, dead| Link {
-            host: identity.clone(),
-            queue: Arc::clone(queue),
-            dead,
+        let link = |queue: &Arc<LocalQueue>, dead| {
+            let link = Link {
+                host: identity.clone(),
+                queue: Arc::clone(queue),
+                dead,
+                of_operator: false,
+            };
+            Arc::new(link)
         };
-        let queue = Arc::new(link(&self.queue, false));
-        ready.description = queue.describe().await.unwrap();
+        let queue = link(&self.queue, false);
+        ready.description = queue.described().await;
         ready.queue = spoilt(world.planted, queue, false);
-        let dead_letters = Arc::new(link(&self.dead_letters, true));
-        let there = dead_letters.describe().await.unwrap();
+        if world.planted == Some(Planted::ForgetsRetention) {
+            ready.description.retention = backstop_core::failure::Milliseconds(14 * 86_400_000);
+        }
+        if world.plan.keys {
+            ready.envelope_keys = Some(EnvelopeKeys::of_this_process([7; 32]));
+        }
+        let dead_letters = link(&self.dead_letters, true);
+        let there = dead_letters.described().await;
         let dead_letters = spoilt(world.planted, dead_letters, true);
         ready.dead_letters = Some((dead_letters, there));
         let handler = spoilt_worker(world.planted, handler);
-        let consumer = Consumer::new("orders", ready, handler, decider, options);
-        let waiting = consumer.waiting();
+        let folder = self.kept(slot);
+        let path = folder.map(|folder| {
+            let forgets = world.planted == Some(Planted::ForgetsWhatItKept);
+            let folder = if forgets {
+                id.to_string()
+            } else {
+                format!("kept-{folder}")
+            };
+            self.folder.join(folder)
+        });
+        let consumer = Consumer::new("orders", ready, handler, decider, options)
+            .with_folder(path)
+            .in_place();
+        let interface = Interface::of(vec![AdminQueue::of("orders", &consumer)]);
         let stop = CancellationToken::new();
-        world.happened(Event::Started { host: id });
+        world.happened(Event::Started {
+            host: id,
+            folder,
+            version,
+        });
         let (stopped, world) = (stop.clone(), Arc::clone(world));
         let running = tokio::spawn(async move {
             consumer.run(stopped).await;
@@ -116,17 +166,64 @@ impl Setting {
         });
         Host {
             identity,
-            waiting,
+            interface,
+            policy,
             stop,
             running,
         }
     }
 }
 
+/// What operators reach of a host.
+#[derive(Clone)]
+pub(crate) struct Operated {
+    pub(crate) identity: Identity,
+    interface: Arc<Interface>,
+    policy: Arc<LivePolicy>,
+}
+
+impl Operated {
+    /// What the host answers at a path of its admin interface. A host that is frozen or dead does not.
+    pub(crate) async fn answer(&self, path: &str, body: Value) -> Value {
+        self.identity.lives().await;
+        let answer = self.interface.answer(path, Some(&body)).await;
+        answer.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Looks for a new version of its policy. Returns whether there is one.
+    pub(crate) async fn reload(&self) -> bool {
+        self.identity.lives().await;
+        if self.identity.world().planted == Some(Planted::KeepsOldVersions) {
+            return true;
+        }
+        match self.policy.reload() {
+            Reload::Swapped { .. } => true,
+            Reload::Unchanged => false,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The digest of what it decides by.
+    pub(crate) fn digest(&self) -> String {
+        digest(&self.policy)
+    }
+}
+
 impl Host {
+    pub(crate) fn operated(&self) -> Operated {
+        Operated {
+            identity: self.identity.clone(),
+            interface: Arc::clone(&self.interface),
+            policy: Arc::clone(&self.policy),
+        }
+    }
+
+    /// Ends it between two awaits. Its tasks that wait for others do so for ever; the files that it had locked are free.
     pub(crate) fn kill(self) {
         let host = self.identity.id;
         self.identity.kill();
+        self.running.abort();
+        self.stop.cancel();
         self.identity.world().happened(Event::Killed { host });
     }
 

@@ -78,6 +78,10 @@ impl Observer for Records {
             attempt: record.failure.attempt.get(),
             action: record.decision.action.clone(),
             by: record.decision.decided_by.as_str().to_owned(),
+            version: record
+                .policy
+                .first()
+                .and_then(|part| world.version_of(&part.digest.to_string())),
         });
     }
 }

@@ -35,6 +35,12 @@ struct State {
     attempts: HashMap<u32, usize>,
     /// Messages that are delivered once more.
     duplicates: Vec<Message>,
+    /// The tags of the dead-letter queue.
+    tags: HashMap<String, String>,
+    /// The version of the policy that hosts find, in the plan's list.
+    version: usize,
+    /// The versions by digest.
+    versions: HashMap<String, usize>,
 }
 
 /// The number in a body.
@@ -51,6 +57,9 @@ impl World {
             ids: HashMap::new(),
             attempts: HashMap::new(),
             duplicates: Vec::new(),
+            tags: HashMap::new(),
+            version: 0,
+            versions: HashMap::new(),
         };
         Arc::new(Self {
             plan,
@@ -157,5 +166,40 @@ impl World {
         let mut state = self.state();
         let most = most.min(state.duplicates.len());
         state.duplicates.drain(..most).collect()
+    }
+
+    pub(crate) fn tags(&self) -> HashMap<String, String> {
+        self.state().tags.clone()
+    }
+
+    pub(crate) fn set_tag(&self, key: &str, value: Option<&str>) {
+        let mut state = self.state();
+        match value {
+            Some(value) => state.tags.insert(key.to_owned(), value.to_owned()),
+            None => state.tags.remove(key),
+        };
+    }
+
+    /// The next version of the policy, if there is one.
+    pub(crate) fn next_version(&self) -> Option<usize> {
+        let mut state = self.state();
+        let next = state.version + 1;
+        let is_there = next < self.plan.versions.len();
+        is_there.then(|| {
+            state.version = next;
+            next
+        })
+    }
+
+    /// The version that hosts find now. It has this digest.
+    pub(crate) fn found_version(&self, digest: String) -> usize {
+        let mut state = self.state();
+        let version = state.version;
+        state.versions.insert(digest, version);
+        version
+    }
+
+    pub(crate) fn version_of(&self, digest: &str) -> Option<usize> {
+        self.state().versions.get(digest).copied()
     }
 }

@@ -1,20 +1,25 @@
-//! How a host reaches a queue: with latency, and with every fault of the plan.
+//! How a host or an operator reaches a queue: with latency, and with every fault of the plan.
+
+mod queue;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use backstop_core::failure::Timestamp;
 use backstop_queue::{
-    BatchResult, Description, EntryError, LocalQueue, Message, Outgoing, Queue, QueueError,
-    ReceiptHandle, TrackedResult, VisibilityTimeout,
+    BatchResult, Description, EntryError, LocalQueue, Outgoing, Queue, QueueError, ReceiptHandle,
+    VisibilityTimeout,
 };
 use tokio::time::sleep;
 
 use super::history::Event;
 use super::plan::Kind;
 use super::world::{World, number_of};
+
+const RECEIVE: &str = "ReceiveMessage";
+const DELETE: &str = "DeleteMessageBatch";
+const CHANGE: &str = "ChangeMessageVisibilityBatch";
+const SEND: &str = "SendMessageBatch";
 
 /// How long a client waits for an answer that does not come.
 const NO_ANSWER: Duration = Duration::from_secs(8);
@@ -62,13 +67,15 @@ impl Identity {
     }
 }
 
-/// A queue of the model, as one host reaches it.
+/// A queue of the model, as one host or operator reaches it.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) host: Identity,
     pub(crate) queue: Arc<LocalQueue>,
     /// Whether it is the queue of dead letters.
     pub(crate) dead: bool,
+    /// Whether an operator uses it, who moves dead letters back.
+    pub(crate) of_operator: bool,
 }
 
 /// What becomes of a request.
@@ -76,6 +83,9 @@ enum Fate {
     Answered,
     Lost,
 }
+
+/// What the messages in flight count for: the limit of the model stands for that of SQS.
+const LIMIT_OF_SQS: usize = 120_000;
 
 impl Link {
     fn world(&self) -> &World {
@@ -113,6 +123,13 @@ impl Link {
                 return Err(error);
             }
         }
+        if self.dead && world.is_under_way(Kind::NoDeadLetterQueue) {
+            self.faulty(operation, None);
+            let text = "The specified queue does not exist.";
+            let mut error = QueueError::new(operation, "QueueDoesNotExist", text);
+            error.status = Some(400);
+            return Err(error);
+        }
         let is_lost = world.strikes(Kind::LostAnswers, (1, 3));
         Ok(if is_lost { Fate::Lost } else { Fate::Answered })
     }
@@ -131,16 +148,16 @@ impl Link {
         Ok(())
     }
 
-    /// The way of a batch to the queue, and which of its entries fail by themselves.
+    /// The way of a batch to the queue, and why some of its entries fail by themselves.
     async fn batch(
         &self,
         operation: &'static str,
         numbers: Vec<u32>,
-    ) -> Result<(Fate, Vec<bool>), QueueError> {
+    ) -> Result<(Fate, Vec<Option<EntryError>>), QueueError> {
         let fate = self.there(operation).await?;
         let fails = numbers.into_iter().map(|number| {
-            let fails = self.world().strikes(Kind::PartialFailures, (1, 3));
-            if fails {
+            let fails = self.fails(operation);
+            if fails.is_some() {
                 self.faulty(operation, Some(number));
             }
             fails
@@ -149,12 +166,45 @@ impl Link {
         Ok((fate, fails))
     }
 
+    /// Why an entry fails by itself, if it does.
+    fn fails(&self, operation: &'static str) -> Option<EntryError> {
+        let world = self.world();
+        if world.strikes(Kind::PartialFailures, (1, 3)) {
+            return Some(EntryError::new("InternalError", "try again", false));
+        }
+        if operation == SEND {
+            let is_refused = self.dead && world.strikes(Kind::RefusedLetters, (2, 3));
+            let text = "One or more parameters are invalid. Reason: Message must be shorter than 1024 bytes.";
+            return is_refused.then(|| EntryError::new("InvalidParameterValue", text, true));
+        }
+        let text = "The receipt handle has expired.";
+        world
+            .strikes(Kind::ExpiredHandles, (1, 2))
+            .then(|| EntryError::new("ReceiptHandleIsInvalid", text, true))
+    }
+
+    /// The attributes of the queue, as SQS has them.
+    pub(crate) async fn described(&self) -> Description {
+        let mut description = self.queue.describe().await.unwrap();
+        description.arn = format!("arn:aws:sqs:sim:000000000000:{}", self.url());
+        let most = self.world().plan.most_in_flight;
+        if !self.dead {
+            let in_flight = description.in_flight.unwrap_or_default();
+            description.in_flight = Some(in_flight * LIMIT_OF_SQS / most);
+        }
+        description
+    }
+
     async fn deleted(&self, handle: &ReceiptHandle) -> Result<(), EntryError> {
         let number = self.world().number_of_handle(handle);
         let result = one(self.queue.delete(std::slice::from_ref(handle)).await);
         let host = self.host.id;
         if result.is_ok() {
-            self.world().happened(Event::Deleted { host, number });
+            self.world().happened(if self.dead {
+                Event::LetterDeleted { host, number }
+            } else {
+                Event::Deleted { host, number }
+            });
         }
         result
     }
@@ -168,7 +218,7 @@ impl Link {
         let change = [(handle.clone(), timeout)];
         let result = one(self.queue.change_visibility(&change).await);
         let (host, seconds) = (self.host.id, timeout.seconds());
-        if result.is_ok() {
+        if result.is_ok() && !self.dead {
             self.world().happened(Event::Hidden {
                 host,
                 number,
@@ -187,15 +237,18 @@ impl Link {
             self.world().named(id.as_deref(), number);
             let reason = message.attributes.get("BackstopReason");
             let reason = reason.map(backstop_queue::Attribute::to_text);
-            self.world().happened(if self.dead {
-                Event::Letter {
+            if self.dead {
+                self.world().happened(Event::Letter {
                     host,
                     number,
                     reason,
-                }
-            } else {
-                Event::Copied { host, number }
-            });
+                });
+            } else if !self.of_operator {
+                self.world().happened(Event::Copied { host, number });
+            } else if id.is_some() {
+                // One that the queue takes for a duplicate is not sent.
+                self.world().happened(Event::SentBack { host, number });
+            }
         }
         result
     }
@@ -203,120 +256,4 @@ impl Link {
 
 fn one(results: BatchResult) -> Result<(), EntryError> {
     results.unwrap_or_else(|error| panic!("{error}")).remove(0)
-}
-
-#[async_trait]
-impl Queue for Link {
-    fn url(&self) -> &str {
-        self.queue.url()
-    }
-
-    fn now(&self) -> Timestamp {
-        self.queue.now()
-    }
-
-    async fn describe(&self) -> Result<Description, QueueError> {
-        let mut description = self.queue.describe().await?;
-        description.arn = format!("arn:aws:sqs:sim:000000000000:{}", self.url());
-        Ok(description)
-    }
-
-    async fn receive(
-        &self,
-        max: usize,
-        wait: Duration,
-        visibility: VisibilityTimeout,
-    ) -> Result<Vec<Message>, QueueError> {
-        const OPERATION: &str = "ReceiveMessage";
-        let fate = self.there(OPERATION).await?;
-        let (world, host) = (self.world(), self.host.id);
-        if world.strikes(Kind::EmptyReceives, (1, 2)) {
-            sleep(wait).await;
-            self.host.lives().await;
-            return Ok(Vec::new());
-        }
-        let mut messages = self.queue.receive(max, wait, visibility).await?;
-        for message in &messages {
-            world.handed(message);
-            let (number, count) = (number_of(&message.body), message.receive_count.get());
-            world.happened(Event::Received {
-                host,
-                number,
-                count,
-            });
-            if world.strikes(Kind::Duplicates, (1, 3)) {
-                world.duplicate(message);
-            }
-        }
-        let more = world.take_duplicates(max - messages.len());
-        for message in &more {
-            let number = number_of(&message.body);
-            world.happened(Event::Duplicated { host, number });
-        }
-        messages.extend(more);
-        for message in &messages {
-            if matches!(fate, Fate::Lost) {
-                self.faulty(OPERATION, Some(number_of(&message.body)));
-            }
-        }
-        self.back(OPERATION, fate).await?;
-        Ok(messages)
-    }
-
-    async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
-        const OPERATION: &str = "DeleteMessageBatch";
-        let numbers = handles.iter().map(|it| self.world().number_of_handle(it));
-        let (fate, fails) = self.batch(OPERATION, numbers.collect()).await?;
-        let mut results = Vec::new();
-        for (handle, fails) in handles.iter().zip(fails) {
-            results.push(if fails {
-                Err(failed())
-            } else {
-                self.deleted(handle).await
-            });
-        }
-        self.back(OPERATION, fate).await?;
-        Ok(results)
-    }
-
-    async fn change_visibility(
-        &self,
-        changes: &[(ReceiptHandle, VisibilityTimeout)],
-    ) -> BatchResult {
-        const OPERATION: &str = "ChangeMessageVisibilityBatch";
-        let numbers = changes
-            .iter()
-            .map(|it| self.world().number_of_handle(&it.0));
-        let (fate, fails) = self.batch(OPERATION, numbers.collect()).await?;
-        let mut results = Vec::new();
-        for ((handle, timeout), fails) in changes.iter().zip(fails) {
-            results.push(if fails {
-                Err(failed())
-            } else {
-                self.hidden(handle, *timeout).await
-            });
-        }
-        self.back(OPERATION, fate).await?;
-        Ok(results)
-    }
-
-    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
-        const OPERATION: &str = "SendMessageBatch";
-        let numbers = messages.iter().map(|it| number_of(&it.body));
-        let (fate, fails) = self.batch(OPERATION, numbers.collect()).await?;
-        let mut results = Vec::new();
-        for (message, fails) in messages.iter().zip(fails) {
-            results.push(if fails {
-                Err(failed())
-            } else {
-                self.sent(message).await
-            });
-        }
-        self.back(OPERATION, fate).await?;
-        Ok(results)
-    }
-}
-
-fn failed() -> EntryError {
-    EntryError::new("InternalError", "try again", false)
 }

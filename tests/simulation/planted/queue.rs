@@ -1,70 +1,17 @@
-//! Faults that are planted to check the checker: what a faulty host would do to its queue and its worker. The host itself stays as it is, and nothing of this is in its code: a fault of a host is what comes out of it.
+//! What a faulty host does to its queue.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop_core::failure::{Error, Timestamp};
-use backstop_handlers::Handler;
+use backstop_core::failure::Timestamp;
 use backstop_queue::{
     Attribute, BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
     TrackedResult, VisibilityTimeout,
 };
 use tokio::time::sleep;
 
-use super::plan::PERMANENT;
-
-/// A fault of a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Planted {
-    NeverDeletes,
-    DeletesWhatItReceives,
-    DeletesWhatFailed,
-    DelaysForASecond,
-    ChangesNoVisibility,
-    SendsCopies,
-    DropsHalfOfAReceive,
-    Reverses,
-    CountsTwice,
-    StopsToReceive,
-    HandlesTwice,
-    PollsForMinutes,
-    AsksTooOften,
-    LosesLetters,
-    SendsLettersTwice,
-    LeavesOutReasons,
-    InventsReasons,
-    SkipsTheWorker,
-    AsksTheWorkerTwice,
-    IgnoresFailures,
-    MissesPermanentFailures,
-    GivesUpAtOnce,
-}
-
-pub(crate) const ALL: [Planted; 22] = [
-    Planted::NeverDeletes,
-    Planted::DeletesWhatItReceives,
-    Planted::DeletesWhatFailed,
-    Planted::DelaysForASecond,
-    Planted::ChangesNoVisibility,
-    Planted::SendsCopies,
-    Planted::DropsHalfOfAReceive,
-    Planted::Reverses,
-    Planted::CountsTwice,
-    Planted::StopsToReceive,
-    Planted::HandlesTwice,
-    Planted::PollsForMinutes,
-    Planted::AsksTooOften,
-    Planted::LosesLetters,
-    Planted::SendsLettersTwice,
-    Planted::LeavesOutReasons,
-    Planted::InventsReasons,
-    Planted::SkipsTheWorker,
-    Planted::AsksTheWorkerTwice,
-    Planted::IgnoresFailures,
-    Planted::MissesPermanentFailures,
-    Planted::GivesUpAtOnce,
-];
+use super::Planted;
 
 /// A queue in the hands of a faulty host.
 #[derive(Debug)]
@@ -192,6 +139,17 @@ impl Queue for Spoilt {
                 let changes: Vec<_> = handles.into_iter().map(|it| (it, second)).collect();
                 self.queue.change_visibility(&changes).await
             }
+            Planted::HidesForDays => {
+                let days = |timeout: VisibilityTimeout| match timeout {
+                    VisibilityTimeout::ZERO => timeout,
+                    _ => VisibilityTimeout::from_seconds(40_000),
+                };
+                let changes: Vec<_> = changes
+                    .iter()
+                    .map(|(handle, timeout)| (handle.clone(), days(*timeout)))
+                    .collect();
+                self.queue.change_visibility(&changes).await
+            }
             Planted::SendsCopies => {
                 let copy = Outgoing {
                     group: Some("group-0".to_owned()),
@@ -216,48 +174,5 @@ impl Queue for Spoilt {
             let _ = self.queue.send_tracked(&letters).await;
         }
         self.queue.send_tracked(&letters).await
-    }
-}
-
-/// A worker in the hands of a faulty host.
-#[derive(Debug)]
-struct SpoiltWorker(Planted, Arc<dyn Handler>);
-
-/// The worker as this host uses it.
-pub(crate) fn spoilt_worker(
-    planted: Option<Planted>,
-    worker: Arc<dyn Handler>,
-) -> Arc<dyn Handler> {
-    match planted {
-        None => worker,
-        Some(planted) => Arc::new(SpoiltWorker(planted, worker)),
-    }
-}
-
-#[async_trait]
-impl Handler for SpoiltWorker {
-    async fn handle(&self, message: &Message) -> Result<(), Error> {
-        if self.0 == Planted::SkipsTheWorker {
-            return Ok(());
-        }
-        if self.0 == Planted::AsksTheWorkerTwice {
-            let _ = self.1.handle(message).await;
-        }
-        let result = self.1.handle(message).await;
-        let is_permanent = |error: &Error| error.code == PERMANENT;
-        match (self.0, result) {
-            (Planted::IgnoresFailures, _) => Ok(()),
-            (Planted::MissesPermanentFailures, Err(error)) if is_permanent(&error) => {
-                Err(Error::new("ECONNRESET", "it is not"))
-            }
-            (Planted::GivesUpAtOnce, Err(error)) if !is_permanent(&error) => {
-                Err(Error::new(PERMANENT, "it is not"))
-            }
-            (_, result) => result,
-        }
-    }
-
-    async fn is_reachable(&self) -> Result<(), Error> {
-        self.1.is_reachable().await
     }
 }
