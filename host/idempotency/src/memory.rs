@@ -87,8 +87,10 @@ impl Store for MemoryStore {
         let mut records = self.records();
         let mut taken_over = false;
         if let Some(record) = records.get(claim.key) {
-            let is_owners = record.owner.as_deref() == Some(claim.owner);
             let in_progress = record.status == Status::InProgress;
+            let is_owners = record.owner.as_deref() == Some(claim.owner)
+                && in_progress
+                && record.lease_until <= Some(claim.lease_until);
             let has_expired = record.expires < claim.now.0 / 1_000;
             let lease_is_over =
                 in_progress && record.lease_until.is_some_and(|until| until < claim.now);
@@ -159,4 +161,52 @@ fn owned<'a>(
 ) -> Option<&'a mut Record> {
     let record = records.get_mut(key);
     record.filter(|it| it.owner.as_deref() == Some(owner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_world::{SECOND, START};
+
+    #[tokio::test]
+    async fn a_claim_that_arrives_once_more_changes_neither_its_lease_nor_its_end() {
+        let store = MemoryStore::default();
+        let claim = |seconds: u32| Claim {
+            key: "orders#7",
+            owner: "one",
+            now: START,
+            lease_until: START.plus(seconds * SECOND),
+            expires: 4_000_000_000,
+            validation: None,
+            take_over: true,
+        };
+        let taken = Claimed::Yes { taken_over: false };
+        assert_eq!(store.claim(&claim(10)).await.unwrap(), taken);
+        // The answer was lost.
+        assert_eq!(store.claim(&claim(10)).await.unwrap(), taken);
+        let renewal = Renewal {
+            key: "orders#7",
+            owner: "one",
+            lease_until: START.plus(20 * SECOND),
+            expires: 4_000_000_000,
+        };
+        assert!(store.renew(&renewal).await.unwrap());
+        let late = store.claim(&claim(10)).await.unwrap();
+        let record = store.get("orders#7").unwrap();
+        assert_eq!(record.lease_until, Some(renewal.lease_until));
+        assert_eq!(late, Claimed::No(record));
+        let completion = Completion {
+            key: "orders#7",
+            owner: "one",
+            expires: 4_000_000_000,
+            result: Ok("7"),
+        };
+        assert!(store.complete(&completion).await.unwrap());
+        for seconds in [10, 30] {
+            let late = store.claim(&claim(seconds)).await.unwrap();
+            let record = store.get("orders#7").unwrap();
+            assert_eq!(record.status, Status::Completed);
+            assert_eq!(late, Claimed::No(record));
+        }
+    }
 }

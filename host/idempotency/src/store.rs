@@ -136,7 +136,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Whose records these are.
     fn format(&self) -> RecordFormat;
 
-    /// Writes a claim if there is no record with this key; if there is one that has expired, unless it is in progress and `take_over` is not set; if there is one in progress whose lease has ended and `take_over` is set; or if it is the claim's own.
+    /// Writes a claim if there is no record with this key; if there is one that has expired, unless it is in progress and `take_over` is not set; if there is one in progress whose lease has ended and `take_over` is set; or if it is the claim's own, in progress, and its lease ends no later than the claim's.
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError>;
 
     /// Extends the lease of a record in progress, if it has this token. Returns whether it has. A lease never becomes shorter.

@@ -20,12 +20,11 @@ pub(super) struct Condition {
     pub(super) values: HashMap<String, AttributeValue>,
 }
 
-/// Nobody has the key; or its record has expired, or its lease is over; or the claim is there already.
-const CLAIM: &str = "attribute_not_exists(#id) OR #expires < :now OR (#status = :in_progress AND attribute_exists(#lease) AND #lease < :now_ms) OR #owner = :owner";
+/// Nobody has the key; or its record has expired, or its lease is over; or the claim is there already. A claim that arrives once more, late, changes neither work that is done nor a lease that was renewed.
+const CLAIM: &str = "attribute_not_exists(#id) OR #expires < :now OR (#status = :in_progress AND attribute_exists(#lease) AND #lease < :now_ms) OR (#owner = :owner AND #status = :in_progress AND #lease <= :lease)";
 
 /// As above, but what is in progress stays.
-const CLAIM_OF_KNOWN: &str =
-    "attribute_not_exists(#id) OR (#expires < :now AND #status <> :in_progress) OR #owner = :owner";
+const CLAIM_OF_KNOWN: &str = "attribute_not_exists(#id) OR (#expires < :now AND #status <> :in_progress) OR (#owner = :owner AND #status = :in_progress AND #lease <= :lease)";
 
 impl Condition {
     fn new(
@@ -50,17 +49,17 @@ impl Condition {
                 ("#expires", &attributes.expiration),
                 ("#status", &attributes.status),
                 ("#owner", &attributes.owner),
+                ("#lease", &attributes.in_progress_expiration),
             ],
             [
                 (":now", number(claim.now.0 / 1_000)),
                 (":in_progress", string(IN_PROGRESS)),
                 (":owner", string(claim.owner)),
+                (":lease", number(claim.lease_until.0)),
             ],
         );
         if claim.take_over {
             condition.text = CLAIM;
-            let lease = attributes.in_progress_expiration.clone();
-            condition.names.insert("#lease".to_owned(), lease);
             let now = number(claim.now.0);
             condition.values.insert(":now_ms".to_owned(), now);
         }
