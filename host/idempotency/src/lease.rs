@@ -8,6 +8,7 @@ use std::time::Duration;
 use backstop_core::failure::Timestamp;
 use backstop_core::idempotency::{LEASE, OnUnknown};
 
+use crate::call_time::CallTime;
 use crate::error::LeaseEnd;
 use crate::settings::Settings;
 use crate::store::{Renewal, StoreError};
@@ -22,8 +23,9 @@ const NEVER: u64 = 253_402_300_799;
 #[derive(Debug)]
 pub(crate) struct Lease<'a> {
     pub(crate) settings: &'a Settings,
+    pub(crate) time: &'a CallTime<'a>,
     pub(crate) key: &'a str,
-    pub(crate) owner: &'a str,
+    pub(crate) owner: String,
     pub(crate) deadline: Option<Timestamp>,
     /// How long each renewal lasts.
     duration: Duration,
@@ -34,11 +36,12 @@ impl<'a> Lease<'a> {
     /// The lease of a claim that is made now.
     pub(crate) fn new(
         settings: &'a Settings,
+        time: &'a CallTime<'a>,
         key: &'a str,
-        owner: &'a str,
+        owner: String,
         deadline: Option<Timestamp>,
     ) -> Self {
-        let now = settings.clock.time();
+        let now = time.now();
         let duration = match (settings.lease, deadline) {
             (Some(lease), _) => lease,
             (None, Some(deadline)) => deadline.since(now),
@@ -46,6 +49,7 @@ impl<'a> Lease<'a> {
         };
         let lease = Self {
             settings,
+            time,
             key,
             owner,
             deadline,
@@ -61,14 +65,14 @@ impl<'a> Lease<'a> {
         Timestamp(self.until.load(Ordering::Relaxed))
     }
 
-    /// When a record of work in progress that is written now no longer counts, in seconds since 1970.
+    /// When a record of work in progress that is written now, with a lease until this time, no longer counts, in seconds since 1970.
     ///
     /// If nobody may do the work again, never: a table with a time to live would delete the record of a crashed owner, and forget that the work may have been done.
-    pub(crate) fn expires(&self) -> u64 {
+    pub(crate) fn expires(&self, lease_until: Timestamp) -> u64 {
         if self.settings.on_unknown == OnUnknown::DeadLetter {
             return NEVER;
         }
-        let from = self.settings.clock.time().max(self.until());
+        let from = self.time.now().max(lease_until);
         from.plus(self.settings.expires_after).0 / 1_000
     }
 
@@ -78,7 +82,7 @@ impl<'a> Lease<'a> {
     pub(crate) async fn protect<F: Future>(&self, work: F) -> Result<F::Output, LeaseEnd> {
         let (mut work, mut keep) = (pin!(work), pin!(self.keep()));
         std::future::poll_fn(|context| {
-            if self.settings.clock.time() >= self.until() {
+            if self.time.now() >= self.until() {
                 return Poll::Ready(Err(self.overdue()));
             }
             if let Poll::Ready(end) = keep.as_mut().poll(context) {
@@ -91,9 +95,9 @@ impl<'a> Lease<'a> {
 
     /// Renews the lease until that fails.
     async fn keep(&self) -> LeaseEnd {
-        let clock = &self.settings.clock;
+        let time = self.time;
         let third = self.duration / 3;
-        let mut next = clock.time().plus(third);
+        let mut next = time.now().plus(third);
         loop {
             let until = self.until();
             // The last lease ends with the call.
@@ -102,19 +106,20 @@ impl<'a> Lease<'a> {
             } else {
                 next
             };
-            clock.sleep(next_step.min(until).since(clock.time())).await;
-            let now = clock.time();
+            time.sleep(next_step.min(until).since(time.now())).await;
+            let now = time.now();
             if now >= until {
                 return self.overdue();
             }
             if now < next_step {
                 continue;
             }
+            let lease_until = self.end_from(now);
             let renewal = Renewal {
                 key: self.key,
-                owner: self.owner,
-                lease_until: self.end_from(now),
-                expires: self.expires(),
+                owner: &self.owner,
+                lease_until,
+                expires: self.expires(lease_until),
             };
             // A request without an answer must leave time for others.
             let answered_by = until.min(now.plus(self.duration / 6));
@@ -127,7 +132,7 @@ impl<'a> Lease<'a> {
                 Ok(false) => return LeaseEnd::TakenOver,
                 Err(error) => {
                     tracing::warn!(key = self.key, %error, "an idempotency lease was not renewed");
-                    next = clock.time().plus((self.duration / 10).max(SHORTEST_RETRY));
+                    next = time.now().plus((self.duration / 10).max(SHORTEST_RETRY));
                 }
             }
         }
@@ -144,9 +149,9 @@ impl<'a> Lease<'a> {
         end: Timestamp,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let clock = &self.settings.clock;
+        let time = self.time;
         let longest = self.settings.request_timeout;
-        let mut end = clock.sleep(end.since(clock.time()).min(longest));
+        let mut end = time.sleep(end.since(time.now()).min(longest));
         let mut call = pin!(call);
         std::future::poll_fn(|context| match call.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(answer),

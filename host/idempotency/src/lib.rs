@@ -19,6 +19,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
+mod call_time;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
 mod error;

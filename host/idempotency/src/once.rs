@@ -2,12 +2,14 @@
 
 use std::pin::Pin;
 
+use backstop_core::failure::Timestamp;
 use backstop_core::idempotency::OnUnknown;
 use backstop_time::Deadline;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use crate::call_time::CallTime;
 use crate::error::{LeaseEnd, OnceError};
 use crate::key::{Key, KeyError};
 use crate::lease::Lease;
@@ -131,16 +133,20 @@ where
             });
         };
         let settings = self.settings;
-        let now = settings.clock.time();
+        let time = CallTime::begin(&*settings.clock);
+        let now = time.now();
         let end = |deadline: Deadline| now.plus(deadline.left(&*settings.clock));
         let deadline = self.deadline.map(end);
         if deadline.is_some_and(|deadline| deadline <= now) {
             return Err(OnceError::LeaseEnded(LeaseEnd::Deadline));
         }
-        let owner = Uuid::new_v4().simple().to_string();
         let mut wait = Wait::until(self.wait.map(end), deadline);
+        // The tokens of claims that may yet be carried out.
+        let mut doubtful: Vec<String> = Vec::new();
         let lease = loop {
-            let lease = Lease::new(settings, key.as_str(), &owner, deadline);
+            // A token for each claim: a request of an earlier one that arrives late concerns no later record.
+            let owner = Uuid::new_v4().simple().to_string();
+            let lease = Lease::new(settings, &time, key.as_str(), owner, deadline);
             let ended = match claim(&lease, &key).await {
                 Ok(Claimed::Yes { taken_over }) => {
                     settings.observe(if taken_over {
@@ -150,11 +156,21 @@ where
                     });
                     break lease;
                 }
-                Ok(Claimed::No(record)) => repeat(settings, &key, record),
-                Err(error) => Err(OnceError::Store(error)),
+                Ok(Claimed::No(record)) => {
+                    if let Some(own) = record.owner.as_ref().filter(|it| doubtful.contains(it)) {
+                        withdraw(&lease, own).await;
+                    }
+                    repeat(settings, &key, record, time.now())
+                }
+                Err(error) => {
+                    if error.may_have_happened {
+                        doubtful.push(lease.owner.clone());
+                    }
+                    Err(OnceError::Store(error))
+                }
             };
-            match wait.pause(&ended, settings.clock.time(), random()) {
-                Some(pause) => settings.clock.sleep(pause).await,
+            match wait.pause(&ended, time.now(), random()) {
+                Some(pause) => time.sleep(pause).await,
                 None => {
                     settings.observe(observed(&ended));
                     return ended;
@@ -205,10 +221,10 @@ async fn claim(lease: &Lease<'_>, key: &Key) -> Result<Claimed, StoreError> {
     let store = &lease.settings.store;
     let claim = Claim {
         key: key.as_str(),
-        owner: lease.owner,
-        now: lease.settings.clock.time(),
+        owner: &lease.owner,
+        now: lease.time.now(),
         lease_until: lease.until(),
-        expires: lease.expires(),
+        expires: lease.expires(lease.until()),
         validation: key.validation(),
         take_over: lease.settings.on_unknown == OnUnknown::Retry,
     };
@@ -217,14 +233,17 @@ async fn claim(lease: &Lease<'_>, key: &Key) -> Result<Claimed, StoreError> {
         Err(error) => {
             // The work was not done, so nobody should wait for a lease that nobody has.
             if error.may_have_happened {
-                let end = lease.until();
-                let _ = lease
-                    .within(end, store.release(claim.key, claim.owner))
-                    .await;
+                withdraw(lease, claim.owner).await;
             }
             Err(error)
         }
     }
+}
+
+/// Deletes the record of a claim whose work did not begin.
+async fn withdraw(lease: &Lease<'_>, owner: &str) {
+    let release = lease.settings.store.release(lease.key, owner);
+    let _ = lease.within(lease.until(), release).await;
 }
 
 /// What a call found that does no work.
@@ -242,8 +261,8 @@ fn repeat<T: DeserializeOwned, E>(
     settings: &Settings,
     key: &Key,
     record: Record,
+    now: Timestamp,
 ) -> Result<Completed<T>, OnceError<E>> {
-    let now = settings.clock.time();
     if settings.validate.is_some() && record.validation.as_deref() != key.validation() {
         return Err(OnceError::PayloadMismatch);
     }
@@ -281,3 +300,7 @@ fn repeat<T: DeserializeOwned, E>(
 #[cfg(test)]
 #[path = "once_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "late_tests.rs"]
+mod late_tests;

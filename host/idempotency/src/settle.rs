@@ -56,7 +56,7 @@ async fn write(lease: &Lease<'_>, result: Result<&str, &str>) -> Result<bool, St
         let expires = settings.clock.time().plus(settings.expires_after).0 / 1_000;
         let completion = Completion {
             key: lease.key,
-            owner: lease.owner,
+            owner: &lease.owner,
             expires,
             result,
         };
@@ -68,7 +68,7 @@ async fn write(lease: &Lease<'_>, result: Result<&str, &str>) -> Result<bool, St
 /// Deletes the record of work that failed, so that it can be done again.
 pub(crate) async fn release(lease: &Lease<'_>) {
     let store = &lease.settings.store;
-    let released = until_answered(lease, || store.release(lease.key, lease.owner)).await;
+    let released = until_answered(lease, || store.release(lease.key, &lease.owner)).await;
     if let Err(error) = released {
         tracing::warn!(key = lease.key, %error, "the record of failed work is not deleted: its lease has to end");
     }
@@ -79,8 +79,8 @@ async fn until_answered<T, F>(lease: &Lease<'_>, call: impl Fn() -> F) -> Result
 where
     F: Future<Output = Result<T, StoreError>>,
 {
-    let clock = &lease.settings.clock;
-    let end = clock.time().plus(lease.settings.record_timeout);
+    let time = lease.time;
+    let end = time.now().plus(lease.settings.record_timeout);
     let end = lease.deadline.map_or(end, |deadline| end.min(deadline));
     let mut delay = FIRST_DELAY;
     loop {
@@ -88,10 +88,10 @@ where
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        if error.refused_result || clock.time().plus(delay) >= end {
+        if error.refused_result || time.now().plus(delay) >= end {
             return Err(error);
         }
-        clock.sleep(delay).await;
+        time.sleep(delay).await;
         delay = (delay * 2).min(LONGEST_DELAY);
     }
 }
