@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use tokio::time::Instant;
 
 /// The time of day at which each simulation begins: 2027-01-01T00:00:00Z.
-const BEGIN: Duration = Duration::from_secs(1_798_761_600);
+pub(crate) const BEGIN: Duration = Duration::from_secs(1_798_761_600);
 
 thread_local! {
     static RANDOM: RefCell<Option<ChaCha8Rng>> = const { RefCell::new(None) };
@@ -32,6 +32,8 @@ pub(crate) fn simulated<T: Send + 'static>(
     let thread = std::thread::Builder::new().name("simulation".to_owned());
     let running = thread.spawn(move || {
         RANDOM.set(Some(ChaCha8Rng::seed_from_u64(seed)));
+        // The SDK's jitter and the ids of its requests.
+        fastrand::seed(seed);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)

@@ -28,35 +28,47 @@ fn simpler(plan: &Plan) -> impl Iterator<Item = Plan> {
 
 /// Removes what is not needed, as long as `fails` holds of the rest.
 pub(crate) fn shrunk(plan: Plan, fails: impl Fn(&Plan) -> bool) -> Plan {
-    let mut plan = plan;
-    loop {
-        let mut smaller = Vec::new();
-        for at in 0..plan.disturbances.len() {
-            let mut without = plan.clone();
-            without.disturbances.remove(at);
-            smaller.push(without);
-        }
-        for simpler in simpler(&plan) {
-            smaller.push(simpler);
-        }
-        let half = plan.messages.len() / 2;
-        if half > 1 {
-            for part in [0..half, half..plan.messages.len()] {
-                let mut without = plan.clone();
-                without.messages.drain(part);
-                smaller.push(without);
-            }
-        }
-        if plan.messages.len() > 1 {
-            for at in 0..plan.messages.len() {
-                let mut without = plan.clone();
-                without.messages.remove(at);
-                smaller.push(without);
-            }
-        }
-        match smaller.into_iter().find(|smaller| fails(smaller)) {
-            Some(smaller) => plan = smaller,
-            None => return plan,
-        }
+    smallest(plan, smaller, fails)
+}
+
+/// Takes a smaller plan as long as one fails, too.
+pub(crate) fn smallest<P>(
+    mut plan: P,
+    smaller: impl Fn(&P) -> Vec<P>,
+    fails: impl Fn(&P) -> bool,
+) -> P {
+    while let Some(smaller) = smaller(&plan).into_iter().find(|it| fails(it)) {
+        plan = smaller;
     }
+    plan
+}
+
+/// The lists with one element less, after their halves.
+pub(crate) fn without_one<T: Clone>(all: &[T]) -> Vec<Vec<T>> {
+    let half = all.len() / 2;
+    let halves = [&all[half..], &all[..half]];
+    let halves = halves.into_iter().filter(|_| half > 1).map(<[T]>::to_vec);
+    let fewer = (0..all.len()).map(|at| {
+        let mut without = all.to_vec();
+        without.remove(at);
+        without
+    });
+    halves.chain(fewer).collect()
+}
+
+fn smaller(plan: &Plan) -> Vec<Plan> {
+    let disturbances = without_one(&plan.disturbances).into_iter();
+    let disturbances = disturbances.map(|disturbances| Plan {
+        disturbances,
+        ..plan.clone()
+    });
+    let messages = without_one(&plan.messages).into_iter();
+    let messages = messages.filter(|it| !it.is_empty()).map(|messages| Plan {
+        messages,
+        ..plan.clone()
+    });
+    disturbances
+        .chain(simpler(plan))
+        .chain(messages)
+        .collect()
 }
