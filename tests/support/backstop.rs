@@ -16,9 +16,11 @@ use crate::worker::Worker;
 
 /// The path of a program that `cargo build --workspace --bins` made.
 pub fn program(name: &str) -> PathBuf {
-    // The test itself is target/PROFILE/deps/NAME-HASH.
-    let test = std::env::current_exe().unwrap();
-    let path = test.parent().and_then(Path::parent).unwrap().join(name);
+    // A test is target/PROFILE/deps/NAME-HASH, a program of the tests target/PROFILE/NAME.
+    let own = std::env::current_exe().unwrap();
+    let folder = own.parent().unwrap();
+    let profile = folder.parent().filter(|_| folder.ends_with("deps"));
+    let path = profile.unwrap_or(folder).join(name);
     assert!(
         path.exists(),
         "{} is not there: run `cargo build --workspace --bins`",
