@@ -18,7 +18,15 @@ pub const WITHOUT_WAITING: i32 = (OFlags::NONBLOCK.bits() | OFlags::NOCTTY.bits(
 
 /// Reads a regular file of at most `most` bytes; a larger one is an [`io::ErrorKind::FileTooLarge`]. Never waits for another program.
 pub fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    capped(open(path)?, most)
+    whole(open(path)?, most)
+}
+
+/// Reads a regular file into as much memory as it has bytes. One that is too large is not read at all.
+fn whole(file: File, most: usize) -> io::Result<Vec<u8>> {
+    match usize::try_from(file.metadata()?.len()) {
+        Ok(length) if length <= most => read_into(Vec::with_capacity(length), file, most),
+        Ok(_) | Err(_) => Err(too_large(most)),
+    }
 }
 
 /// Like [`read_text`], for a secret: a file that every user of the machine may read is an [`io::ErrorKind::PermissionDenied`]. Its group may read it, as where a container's secrets belong to a group.
@@ -28,7 +36,7 @@ pub fn read_secret(path: &Path, most: usize) -> io::Result<String> {
         let reason = "every user of this machine may read it: expected a secret that only its owner and its group may read (chmod o-r)";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     }
-    text(capped(file, most)?)
+    text(whole(file, most)?)
 }
 
 /// Opens a regular file for reading. Never waits for another program.
@@ -86,16 +94,23 @@ pub fn read_text_of_any(path: &Path, most: usize) -> io::Result<String> {
 
 /// Reads to the end, and fails if there are more than `most` bytes.
 pub fn capped(reader: impl Read, most: usize) -> io::Result<Vec<u8>> {
+    read_into(Vec::new(), reader, most)
+}
+
+fn read_into(mut bytes: Vec<u8>, reader: impl Read, most: usize) -> io::Result<Vec<u8>> {
     let limit = u64::try_from(most).unwrap_or(u64::MAX);
-    let mut bytes = Vec::new();
     reader
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)?;
     if bytes.len() > most {
-        let reason = format!("it has more than {most} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+        return Err(too_large(most));
     }
     Ok(bytes)
+}
+
+fn too_large(most: usize) -> io::Error {
+    let reason = format!("it has more than {most} bytes");
+    io::Error::new(io::ErrorKind::FileTooLarge, reason)
 }
 
 /// Says of a file that is missing what would be right: `advice`. Every other error stays as it is.
@@ -134,6 +149,18 @@ mod tests {
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         std::fs::write(&path, b"\xff").unwrap();
         assert!(read_text(&path, 4).is_err());
+    }
+
+    #[test]
+    fn a_file_takes_as_much_memory_as_it_has_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        // One more than what doubling fits well.
+        let length = (1 << 20) + 1;
+        std::fs::write(&path, vec![7; length]).unwrap();
+        let read = read(&path, 64 << 20).unwrap();
+        assert_eq!(read.len(), length);
+        assert!(read.capacity() < length + 4096, "{}", read.capacity());
     }
 
     #[test]
