@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use backstop_core::clock;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::campaign::keep;
 use crate::emulators::InQueue;
-use crate::files::lines;
+use crate::files::{each_line, lines};
 use crate::host::Life;
 use crate::messages::{Body, Planned};
 use crate::operators::folders;
@@ -124,7 +124,8 @@ pub(crate) async fn collect(
     }
     evidence.see_journals(world);
     for host in &world.hosts {
-        let (records, unreadable) = lines::<Value>(&host.records());
+        let mut records = Vec::new();
+        let unreadable = each_line(&host.records(), |it| records.push(short(&it)));
         evidence.unreadable.insert(host.plan.name, unreadable);
         evidence.see_records(host.plan.name, records);
         let process = host.process.lock().await;
@@ -148,6 +149,38 @@ pub(crate) async fn collect(
     keep(world, "claims.jsonl", &evidence.claims);
     std::fs::write(world.folder.join("notes.txt"), log.notes.join("\n")).unwrap();
     evidence
+}
+
+/// What is looked at of a record: there are hundreds of thousands.
+fn short(record: &Value) -> Value {
+    let of = |value: &Value, names: &[&str]| -> Map<String, Value> {
+        let there = names.iter().filter(|name| !value[**name].is_null());
+        there
+            .map(|name| ((*name).to_owned(), value[*name].clone()))
+            .collect()
+    };
+    let own = [
+        "time",
+        "queue",
+        "event",
+        "message-id",
+        "received-as",
+        "original-id",
+        "verdict",
+        "delay",
+        "reason",
+        "by",
+        "cause",
+        "letter-id",
+        "sent-as",
+    ];
+    let mut short = of(record, &own);
+    if let Some(failure) = record.get("failure") {
+        let mut failed = of(failure, &["message-id", "attempt", "failed-at"]);
+        failed.insert("error".to_owned(), of(&failure["error"], &["code"]).into());
+        short.insert("failure".to_owned(), failed.into());
+    }
+    short.into()
 }
 
 impl Evidence {
