@@ -1,4 +1,4 @@
-//! Reading and writing files: reads with a size limit, atomic writes, and errors in TOML that point at the line.
+//! Reading and writing files: reads with a size limit, atomic writes, objects with a checksum, and errors in TOML that point at the line.
 
 pub mod atomic_write;
 mod file_work;
@@ -7,6 +7,7 @@ mod mistake_words;
 pub mod nearest;
 mod only_table;
 pub mod regular_file;
+pub mod sealed;
 mod text_or_table;
 pub mod values;
 

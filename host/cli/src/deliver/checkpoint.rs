@@ -4,6 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use backstop_core::text::one_line;
+use backstop_files::sealed::{self, Opened};
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 use super::read_hash::{ReadHash, Start};
@@ -118,7 +120,17 @@ impl CheckpointFile {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("can't read {path}")),
         };
-        let checkpoint: Checkpoint = serde_json::from_slice(&text).map_err(|error| {
+        let checkpoint = match sealed::open(&text) {
+            Opened::Whole(object) => serde_json::from_slice(&object),
+            Opened::Unsealed => serde_json::from_slice::<Checkpoint>(&text)
+                .and_then(|_| Err(serde_json::Error::custom("it has no checksum"))),
+            Opened::Changed => {
+                return Err(Exit::Usage.because(format!(
+                    "{path} was changed or damaged after it was written: it can't be known which lines were delivered; remove it to deliver the whole file again"
+                )));
+            }
+        };
+        let checkpoint: Checkpoint = checkpoint.map_err(|error| {
             Exit::Usage.because(format!(
                 "{path} does not say what was delivered where ({error}), as those of earlier versions of backstop: remove it to deliver the whole file again, or finish with the version that wrote it"
             ))
@@ -143,7 +155,7 @@ impl CheckpointFile {
     }
 
     pub(super) fn write(&self, checkpoint: &Checkpoint) -> Result<()> {
-        let text = serde_json::to_vec(checkpoint)?;
+        let text = sealed::seal(&serde_json::to_vec(checkpoint)?);
         backstop_files::atomic_write::write(&self.0, &text, 0o600)
             .with_context(|| format!("can't write {}", self.0.display()))
     }
@@ -236,6 +248,48 @@ mod tests {
         }
         file.remove();
         assert!(read(&own, &input).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_checkpoint_that_is_cut_or_changed_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = CheckpointFile::of(&folder.path().join("rest.jsonl"));
+        let input = folder.path().join("orders.jsonl");
+        std::fs::write(&input, "one\ntwo\n").unwrap();
+        let mut hash = ReadHash::default();
+        hash.add(b"one\ntwo\n");
+        let checkpoint = Checkpoint {
+            job: job("arn:orders", None, "bodies"),
+            input: input.clone(),
+            position: 8,
+            read: hash.digest(),
+            pending: vec![0, 4],
+            line: 1,
+            undelivered: 7,
+        };
+        file.write(&checkpoint).unwrap();
+        let whole = std::fs::read(&file.0).unwrap();
+        let read = |text: &[u8]| {
+            std::fs::write(&file.0, text).unwrap();
+            file.read(&checkpoint.job, &input, File::open(&input).ok().as_ref())
+        };
+        assert_eq!(read(&whole).unwrap().unwrap().0, checkpoint);
+        for at in 0..whole.len() {
+            assert!(read(whole.get(..at).unwrap()).is_err(), "cut at {at}");
+            for byte in [
+                b' ',
+                b'0',
+                b'9',
+                b'"',
+                b'\n',
+                whole[at] ^ 1,
+                whole[at] ^ 0x80,
+            ] {
+                let mut changed = whole.clone();
+                changed[at] = byte;
+                assert_eq!(read(&changed).is_ok(), changed == whole, "{byte} at {at}");
+            }
+        }
     }
 
     #[test]

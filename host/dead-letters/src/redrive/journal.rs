@@ -1,5 +1,7 @@
 //! What a run has done, one JSON object a line, on the disk before the next step is taken.
 //!
+//! Each line has a checksum, so that a changed one is not taken for another event.
+//!
 //! Before letters are sent, their ids are written as `sending`; when their target has accepted them, as `sent`, with their new ids; when they are deleted from the dead-letter queue, as `deleted`. A run that is killed loses nothing: what is `sent` is only deleted by the next one, and what is `sending` without more may or may not have arrived.
 
 use std::fs::File;
@@ -11,6 +13,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use backstop_core::failure::Timestamp;
 use backstop_core::lock::lock;
 use backstop_files::FileWork;
+use backstop_files::sealed::{self, Opened};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -171,14 +174,32 @@ pub(super) fn read_numbered(path: &Path, mut each: impl FnMut(u64, Entry)) -> io
     let mut damaged = Vec::new();
     json_lines::each_line(path, LINE_BYTES, |number, line| {
         let is_short = u64::try_from(line.len()).is_ok_and(|it| it < LINE_BYTES);
-        match serde_json::from_slice(line) {
-            Ok(entry) => each(number, entry),
-            Err(_) if is_short && !line.ends_with(b"\n") => {}
-            Err(_) => damaged.push(number),
+        match entry_of(line) {
+            Some(entry) => each(number, entry),
+            None if is_short && !line.ends_with(b"\n") => {}
+            None => damaged.push(number),
         }
         Ok(())
     })?;
     Ok(damaged)
+}
+
+/// The entry of a line, if the line is as it was written. Earlier versions wrote no checksum.
+fn entry_of(line: &[u8]) -> Option<Entry> {
+    match sealed::open(line) {
+        Opened::Whole(object) => serde_json::from_slice(&object).ok(),
+        Opened::Unsealed => serde_json::from_slice(line).ok(),
+        Opened::Changed => None,
+    }
+}
+
+impl Entry {
+    /// Its line, with the checksum and the line break.
+    pub fn line(&self) -> serde_json::Result<Vec<u8>> {
+        let mut line = sealed::seal(&serde_json::to_vec(self)?);
+        line.push(b'\n');
+        Ok(line)
+    }
 }
 
 /// Writes the journal.
@@ -210,7 +231,7 @@ impl Journal {
             .mode(0o600)
             .open(path)?;
         // A line that was cut off must not join the next one.
-        let is_whole = |line: &[u8]| serde_json::from_slice::<Entry>(line).is_ok();
+        let is_whole = |line: &[u8]| entry_of(line).is_some();
         json_lines::end(&mut file, LINE_BYTES, is_whole)?;
         let in_place = work == FileWork::InPlace && shared.is_none();
         let target = Target {
@@ -232,8 +253,7 @@ impl Journal {
     pub(super) async fn add(&self, entries: &[Entry]) -> Result<(), RedriveError> {
         let mut text = Vec::new();
         for entry in entries {
-            serde_json::to_writer(&mut text, entry).map_err(io::Error::from)?;
-            text.push(b'\n');
+            text.extend(entry.line().map_err(io::Error::from)?);
         }
         let lines = match self {
             Self::OnAThread(lines) => lines,
@@ -361,6 +381,49 @@ mod tests {
         add("d").await;
         assert_eq!(entries(&path).len(), 4);
         assert!(read(&path, |_| ()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_line_of_which_a_byte_was_changed_is_no_other_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let written = [
+            sending("a"),
+            Entry::Deleted {
+                ids: vec!["b".to_owned()],
+            },
+        ];
+        let lines: Vec<_> = written
+            .iter()
+            .flat_map(|entry| entry.line().unwrap())
+            .collect();
+        for at in 0..lines.len() {
+            for byte in [b'\n', b'9', b'c', lines[at] ^ 1, lines[at] ^ 0x20] {
+                let mut changed = lines.clone();
+                changed[at] = byte;
+                std::fs::write(&path, &changed).unwrap();
+                let mut found = Vec::new();
+                let damaged = read(&path, |entry| found.push(entry)).unwrap();
+                assert!(
+                    found.iter().all(|it| written.contains(it)),
+                    "{byte} at {at}"
+                );
+                let is_cut = found.len() == 1 && !changed.ends_with(b"\n");
+                assert!(
+                    found.len() == 2 || is_cut || !damaged.is_empty(),
+                    "{byte} at {at}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_journal_of_an_earlier_version_has_no_checksums() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let line = serde_json::to_string(&sending("a")).unwrap();
+        std::fs::write(&path, format!("{line}\n")).unwrap();
+        assert_eq!(entries(&path), [sending("a")]);
     }
 
     #[test]
