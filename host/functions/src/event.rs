@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use backstop_envelope::{Envelope, LONGEST_ID, LastError, Metadata, Redriven, wrap};
+use backstop_envelope::{
+    Envelope, LARGEST_ATTEMPT, LONGEST_ID, LastError, Metadata, Redriven, wrap,
+};
 use serde_json::value::RawValue;
 
 use crate::record::InvocationRecord;
@@ -155,7 +157,8 @@ impl Event {
         metadata.previous_delay_ms = None;
         metadata.policy = None;
         metadata.redriven = Some(Redriven {
-            attempts: self.made,
+            // Less than the attempt that the envelope names, also at the largest one.
+            attempts: self.made.min(LARGEST_ATTEMPT - 1),
             timestamp: now.0 / 1_000,
         });
         wrap(&metadata, self.payload())

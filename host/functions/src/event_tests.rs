@@ -213,3 +213,12 @@ fn each_event_of_the_table_is_taken_for_what_it_is() {
         assert_eq!(opened.metadata.id.as_deref(), Some(event.id.as_str()));
     }
 }
+
+#[test]
+fn a_redrive_at_the_largest_attempt_counts_from_there_too() {
+    let event = r#"{"_retry_metadata": {"attempt": 2147483647, "initial_timestamp": 1767225600, "id": "r-1"}, "_original_payload": {"order": 1}}"#;
+    let event = Event::of(record(event, 1, 0));
+    let next = event.redriven(Timestamp(FAILED_AT));
+    let failed_again = Event::of(record(&next, 1, 60));
+    assert_eq!(failed_again.failure(Vec::new()).attempt.get(), 1);
+}

@@ -40,19 +40,25 @@ impl<'a> FunctionName<'a> {
             rest => Some(rest.strip_prefix(':')?),
         };
         let parts: Vec<_> = plain.split(':').collect();
-        let (region, account, name) = match parts[..] {
-            ["arn", _, "lambda", region, account, "function", name] => {
-                (Some(region), Some(account), name)
-            }
-            [account, "function", name] => (None, Some(account), name),
-            [name] => (None, None, name),
+        let (partition, region, account, name) = match parts[..] {
+            [
+                "arn",
+                partition,
+                "lambda",
+                region,
+                account,
+                "function",
+                name,
+            ] => (Some(partition), Some(region), Some(account), name),
+            [account, "function", name] => (None, None, Some(account), name),
+            [name] => (None, None, None, name),
             _ => return None,
         };
         let is_word = |word: &str| {
             let is_part = |c: char| c.is_ascii_alphanumeric() || "-_$.".contains(c);
             !word.is_empty() && word.chars().all(is_part)
         };
-        let mut words = [region, account, Some(name), qualifier]
+        let mut words = [partition, region, account, Some(name), qualifier]
             .into_iter()
             .flatten();
         words.all(is_word).then_some(Self {
@@ -104,6 +110,18 @@ impl<'a> FunctionName<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_part_of_a_name_is_a_word() {
+        for (text, is_one) in [
+            ("arn:aws-cn:lambda:cn-north-1:1:function:f", true),
+            ("arn:a b/*:lambda:eu-west-1:1:function:f", false),
+            ("arn::lambda:eu-west-1:1:function:f", false),
+            ("arn:aws:lambda:eu/west:1:function:f", false),
+        ] {
+            assert_eq!(is_function(text), is_one, "{text}");
+        }
+    }
 
     #[test]
     fn the_version_or_alias_is_cut_off() {

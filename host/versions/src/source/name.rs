@@ -112,10 +112,12 @@ impl Source {
 
     /// The same name with the pin of a [`Fetched`](super::Fetched) or of a push.
     pub fn pinned(&self, pin: &str) -> String {
-        let name = self.to_string();
-        let name = name
-            .split_once("@sha256:")
-            .map_or(name.as_str(), |(name, _)| name);
+        let name = Self::from(self.location.clone()).to_string();
+        let name = match &self.location {
+            // Its own pin is part of the reference.
+            Location::Registry(_) => name.split_once('@').map_or(name.as_str(), |it| it.0),
+            Location::Builtin(_) | Location::Path(_) | Location::S3 { .. } => &name,
+        };
         format!("{name}@{pin}")
     }
 
@@ -267,11 +269,18 @@ mod tests {
 
     #[test]
     fn any_name_can_have_a_pin() {
-        for name in ["linear", "./orders.wasm", "s3://bucket/orders.wasm"] {
+        for name in [
+            "linear",
+            "./orders.wasm",
+            "s3://bucket/orders.wasm",
+            "s3://bucket/a@sha256:b/orders.wasm",
+        ] {
             let source = parse(&format!("{name}@{DIGEST}")).unwrap();
             assert!(source.is_pinned(), "{name}");
+            let plain = Source::from(source.location.clone()).to_string();
             assert_eq!(source.pin.unwrap().to_string(), DIGEST);
             assert!(source.to_string().ends_with(&format!("@{DIGEST}")));
+            assert_eq!(source.pinned("sha256:0123"), format!("{plain}@sha256:0123"));
             let wrong = parse(&format!("{name}@sha256:abc")).unwrap_err();
             assert!(
                 wrong.to_string().contains("64 hexadecimal digits"),
