@@ -146,11 +146,17 @@ impl Function {
                 }
                 or_null(format, found)
             }
-            Self::Base64 => Json::String(encoded::decode(&first.string()?)?),
-            Self::Base64Gzip => Json::String(encoded::uncompress(&first.string()?)?),
+            Self::Base64 => Json::String(encoded::decode(format, &first.string()?)?),
+            Self::Base64Gzip => Json::String(encoded::uncompress(format, &first.string()?)?),
             Self::ParseJson => Json::parse(&first.string()?).map_err(|error| error.to_string())?,
-            Self::Reverse => reversed(format, first.value()?)?,
-            Self::Sort => sorted(format, first.array()?)?,
+            Self::Reverse => {
+                of.in_place(first.array_of_event())?;
+                reversed(format, first.value()?)?
+            }
+            Self::Sort => {
+                of.in_place(first.array_of_event())?;
+                sorted(format, first.array()?)?
+            }
             Self::SortBy => sorted_by(first.keyed(of)?, |a, b| compare::by_value(format, a, b))?,
             Self::ToArray => {
                 let value = first.value()?;
@@ -186,6 +192,12 @@ struct Arguments<'a, 'v>(std::vec::IntoIter<Argument<'a, 'v>>);
 impl<'a> Arguments<'a, '_> {
     fn is_empty(&self) -> bool {
         self.0.len() == 0
+    }
+
+    /// Whether the next argument is an array of the event, and not one that the expression has made.
+    fn array_of_event(&self) -> bool {
+        let next = self.0.as_slice().first();
+        matches!(next, Some(Argument::Value(Cow::Borrowed(Json::Array(_)))))
     }
 
     fn value(&mut self) -> Found {

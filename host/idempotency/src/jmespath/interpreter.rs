@@ -19,11 +19,21 @@ type Found<'v> = Result<Cow<'v, Json>, String>;
 pub(super) struct Interpreter<'e> {
     pub(super) format: RecordFormat,
     pub(super) literals: &'e HashMap<usize, Json>,
+    /// How often the expression uses parts of the event: see [`uses`](super::uses::uses).
+    pub(super) uses: usize,
 }
 
 const NULL: Cow<'static, Json> = Cow::Owned(Json::Null);
 
 impl<'e> Interpreter<'e> {
+    /// Refuses what another part of the expression would see: Powertools for TypeScript sorts and reverses the arrays of the event itself.
+    pub(super) fn in_place(&self, is_of_event: bool) -> Result<(), String> {
+        if is_of_event && self.format == RecordFormat::TypeScript && self.uses > 1 {
+            return Err("Powertools for TypeScript changes the array in the event, so that the other parts of the expression find another order".to_owned());
+        }
+        Ok(())
+    }
+
     pub(super) fn evaluate<'v>(&self, ast: &Ast, value: &'v Json) -> Found<'v> {
         match ast {
             Ast::Identity { .. } => Ok(Cow::Borrowed(value)),

@@ -7,6 +7,7 @@ mod encoded;
 mod functions;
 mod interpreter;
 mod numbers;
+mod uses;
 
 use std::collections::HashMap;
 
@@ -24,6 +25,8 @@ pub(crate) struct Expression {
     ast: Ast,
     /// The literals by their place in the text, with their digits and in their order.
     literals: HashMap<usize, Json>,
+    /// How often it uses parts of the event.
+    uses: usize,
 }
 
 impl Expression {
@@ -32,13 +35,19 @@ impl Expression {
         let ast = jmespath::parse(text).map_err(|error| error.reason.to_string())?;
         let mut literals = HashMap::new();
         check(&ast, text, &mut literals)?;
-        Ok(Self { ast, literals })
+        let uses = uses::uses(&ast);
+        Ok(Self {
+            ast,
+            literals,
+            uses,
+        })
     }
 
     pub(crate) fn find(&self, format: RecordFormat, event: &Json) -> Result<Json, String> {
         let interpreter = Interpreter {
             format,
             literals: &self.literals,
+            uses: self.uses,
         };
         let found = interpreter.evaluate(&self.ast, event)?;
         Ok(found.into_owned())
