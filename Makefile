@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
 # They need rustup, a C compiler, Python 3.10 or later and Node.js 20 or later; the tests also curl and openssl.
-.PHONY: help build policies packages dist demo test check lint advisories site simulate chaos bench lambda toolchain services clean
+.PHONY: help build policies packages dist demo test check lint advisories site simulate chaos fuzz bench lambda toolchain services clean
 
 help:
 	@echo "make demo    build what it needs and watch Backstop at work on a queue in memory"
@@ -9,6 +9,7 @@ help:
 	@echo "make check   format, lints, docs, licences and spelling (needs cargo-deny and typos)"
 	@echo "make simulate  run thousands of seeds of the simulation, SEEDS=0..20000 unless it says otherwise"
 	@echo "make chaos   disturb hosts, workers and operators as processes for MINUTES=10, by SEED=1, with MESSAGES=20000"
+	@echo "make fuzz    try inputs of the target TARGET for SECONDS, guided by coverage: see host/docs/contributing/fuzzing.md"
 	@echo "make site    make a site of the documents in target/site/book, and check its links"
 	@echo "make dist    build what is released for x86-64 and arm64 Linux: archives, wheels, npm packages, deb, rpm and a container image, with checksums and an SBOM"
 	@echo "make policies  generate the SDK's bindings and build the built-in policies again, after a change in wit/ or policies/"
@@ -52,6 +53,13 @@ MINUTES ?= 10
 MESSAGES ?= 20000
 chaos: build services
 	$${CARGO_TARGET_DIR:-target}/debug/chaos run --seed $(SEED) --seconds $$(($(MINUTES) * 60)) --messages $(MESSAGES) --folder $${CARGO_TARGET_DIR:-target}/chaos
+
+# Coverage is counted in the workspace's crates alone: the dependencies are those of `make build`.
+SECONDS ?= 3600
+fuzz: toolchain
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/coverage/rustc cargo build --locked --workspace --features tests-fuzz/libfuzzer --bin coverage
+	@mkdir -p target/fuzz/$(TARGET)
+	FUZZ_TARGET=$(TARGET) $${CARGO_TARGET_DIR:-target}/debug/coverage -max_total_time=$(SECONDS) -timeout=60 -print_final_stats=1 -artifact_prefix=target/fuzz/$(TARGET)- target/fuzz/$(TARGET) tests/fuzz/corpus/$(TARGET)
 
 site: services
 	host/docs/site/build.py

@@ -116,8 +116,8 @@ pub enum EncodingError {
     Module(String),
 }
 
-/// The component's bytes, within the limits of [`Shape`] and without custom sections.
-pub(super) fn component(file: &[u8], limit: usize) -> Result<Vec<u8>, EncodingError> {
+/// The component's bytes, within the limits of [`Shape`] and without custom sections other than the names of functions. A file of more than `limit` bytes is an error. This is what the compiler gets.
+pub fn component(file: &[u8], limit: usize) -> Result<Vec<u8>, EncodingError> {
     if file.len() > limit {
         return Err(EncodingError::TooLarge {
             size: file.len(),

@@ -52,8 +52,6 @@ mod host;
 mod instance;
 mod interfaces;
 mod limits;
-#[cfg(test)]
-mod mutation_tests;
 mod parts;
 mod payload;
 mod payload_reads;
@@ -67,10 +65,10 @@ mod wasi;
 
 pub use backstop_core::policy::{LogLine, NoDigest, PartName, PolicyDigest};
 pub use compiled::{Architecture, CompileError, Compiled, compile_ahead};
-pub use compiler::{Compiler, Wanted, compiler_process};
+pub use compiler::{Compiler, Wanted, answer, compiler_process};
 pub use component::{CompiledComponent, Component, Prepared};
 pub use component_error::{CompilerError, ComponentError};
-pub use encoding::{EncodingError, INTERFACES};
+pub use encoding::{EncodingError, INTERFACES, component as encode};
 pub use host::StoppedClock;
 pub use instance::{EvaluationError, Phase};
 pub use limits::{CompileLimits, Limits};

@@ -61,14 +61,14 @@ pub use signature::{
     Signed, policy_name, policy_of_file, signature_path, signed_with,
 };
 pub use signing::{NewKeys, SecretKey, SigningError};
+#[cfg(feature = "oci")]
+pub use source::{ArtifactKind, Challenge, Descriptor, Package, PackageError, Registry, layer_of};
 #[cfg(feature = "s3")]
 pub use source::{Bucket, Object};
 pub use source::{
     BucketError, Fetched, Location, Reference, RegistryError, RegistryOptions, Remotes, Source,
     SourceError,
 };
-#[cfg(feature = "oci")]
-pub use source::{Package, PackageError, Registry};
 pub use spec::{PartSpec, PolicySpec};
 pub use store::{Store, StoreError, remove_marks};
 pub use watch::{WatchError, Watcher};

@@ -32,7 +32,7 @@ pub(super) struct Request {
 /// The result.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Answer {
+pub enum Answer {
     /// The code follows, with this many bytes.
     Code(usize),
     /// Why the file is not a policy.
@@ -44,7 +44,7 @@ pub(super) enum Answer {
 }
 
 /// Writes an answer, followed by the code.
-pub(super) fn write(mut to: impl Write, outcome: &Result<Vec<u8>, Answer>) -> io::Result<()> {
+pub fn write(mut to: impl Write, outcome: &Result<Vec<u8>, Answer>) -> io::Result<()> {
     let mut line = match outcome {
         Ok(code) => serde_json::to_vec(&Answer::Code(code.len()))?,
         Err(Answer::Refused(why)) => {
@@ -63,7 +63,7 @@ pub(super) fn write(mut to: impl Write, outcome: &Result<Vec<u8>, Answer>) -> io
 }
 
 /// The answer in a child's output, if that is complete.
-pub(super) fn read(mut written: Vec<u8>) -> Option<Result<Vec<u8>, Answer>> {
+pub fn read(mut written: Vec<u8>) -> Option<Result<Vec<u8>, Answer>> {
     let end = written.iter().position(|byte| *byte == b'\n')?;
     let answer: Answer = serde_json::from_slice(written.get(..end)?).ok()?;
     match answer {

@@ -2,7 +2,7 @@
 //!
 //! Compiling a hostile file can crash a host, keep it busy for minutes or take gigabytes of memory. A program whose `main` starts with [`compiler_process`] compiles in a child process of itself: `job` is the work, `process` the host's side, `child` the child's, which gives up its `rights` and (in `calls`) those to call the system, and `answer` the messages between them.
 
-mod answer;
+pub mod answer;
 #[cfg(target_os = "linux")]
 mod calls;
 mod child;

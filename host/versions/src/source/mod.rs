@@ -31,7 +31,7 @@ pub(crate) use fetched::FetchedFile;
 pub(crate) use file::is_policy_file;
 pub use name::{Location, Source};
 #[cfg(feature = "oci")]
-pub use oci::{Package, PackageError, Registry};
+pub use oci::{ArtifactKind, Challenge, Descriptor, Package, PackageError, Registry, layer_of};
 pub use oci::{Reference, RegistryError};
 pub use registry_options::RegistryOptions;
 pub use remotes::Remotes;

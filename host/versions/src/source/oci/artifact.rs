@@ -3,7 +3,7 @@
 use oci_spec::distribution::Reference;
 
 use super::error::RegistryError;
-use super::layout::{self, Descriptor, Kind, Package};
+use super::layout::{self, ArtifactKind, Descriptor, Package};
 use super::reader::Session;
 use crate::signature;
 use backstop_core::text::one_line;
@@ -15,7 +15,7 @@ impl Session {
         reference: &Reference,
         most: usize,
     ) -> Result<(String, Vec<u8>), RegistryError> {
-        let (digest, layer) = self.layer(reference, Kind::Policy).await?;
+        let (digest, layer) = self.layer(reference, ArtifactKind::Policy).await?;
         Ok((digest, self.blob(reference, &layer, most).await?))
     }
 
@@ -26,7 +26,7 @@ impl Session {
         file: &[u8],
     ) -> Result<Option<String>, RegistryError> {
         let reference = layout::signature_of(reference, file);
-        let layer = match self.layer(&reference, Kind::Signature).await {
+        let layer = match self.layer(&reference, ArtifactKind::Signature).await {
             Err(RegistryError::NotFound { .. }) => return Ok(None),
             found => found?.1,
         };
@@ -39,7 +39,7 @@ impl Session {
     async fn layer(
         &self,
         reference: &Reference,
-        kind: Kind,
+        kind: ArtifactKind,
     ) -> Result<(String, Descriptor), RegistryError> {
         let manifest = self.manifest(reference).await?;
         let digest = layout::sha256(&manifest);

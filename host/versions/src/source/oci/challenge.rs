@@ -4,14 +4,16 @@ use http_auth::parser::ChallengeParser;
 
 /// Where to get tokens for a registry.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Challenge {
-    pub(super) realm: String,
-    pub(super) service: Option<String>,
+pub struct Challenge {
+    /// The URL of the token server, not yet checked.
+    pub realm: String,
+    /// The name of the registry there.
+    pub service: Option<String>,
 }
 
 impl Challenge {
     /// Parses a `WWW-Authenticate` header; `None` if it requires no token.
-    pub(super) fn of(header: &str) -> Option<Self> {
+    pub fn of(header: &str) -> Option<Self> {
         let challenges = ChallengeParser::new(header).filter_map(Result::ok);
         let mut bearers = challenges.filter(|it| it.scheme.eq_ignore_ascii_case("bearer"));
         bearers.find_map(|challenge| {

@@ -29,17 +29,22 @@ const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 
 /// The kind of an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum ArtifactKind {
+    /// A policy.
     Policy,
+    /// The signature of a policy.
     Signature,
 }
 
 /// An artifact, ready to be pushed. The same file, annotations and time give the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
-    pub(super) manifest: Vec<u8>,
-    pub(super) config: Vec<u8>,
-    pub(super) layer: Vec<u8>,
+    /// The manifest, as JSON.
+    pub manifest: Vec<u8>,
+    /// The config, as JSON.
+    pub config: Vec<u8>,
+    /// The policy or its signature.
+    pub layer: Vec<u8>,
 }
 
 /// Why a file can't be put into a registry.
@@ -80,10 +85,13 @@ struct Index {
 /// The type, the digest and the size of a part of an artifact.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Descriptor {
-    pub(super) media_type: String,
-    pub(super) digest: String,
-    pub(super) size: i64,
+pub struct Descriptor {
+    /// The type.
+    pub media_type: String,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// The size in bytes, as the manifest claims it.
+    pub size: i64,
 }
 
 /// The config of `application/vnd.wasm.config.v0+json`.
@@ -183,7 +191,7 @@ impl Package {
     }
 }
 
-impl Kind {
+impl ArtifactKind {
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Policy => "a policy",
@@ -221,7 +229,7 @@ pub(super) fn signature_of(reference: &Reference, file: &[u8]) -> Reference {
 }
 
 /// The single layer of an artifact, or an explanation of why the manifest is invalid. The config may have any type: hosts do not need it, and tools differ.
-pub(super) fn layer(manifest: &[u8], kind: Kind) -> Result<Descriptor, String> {
+pub fn layer(manifest: &[u8], kind: ArtifactKind) -> Result<Descriptor, String> {
     let read = serde_json::from_slice(manifest);
     let manifest: Manifest = read.map_err(|error| match serde_json::from_slice(manifest) {
         Ok(Index { .. }) => {

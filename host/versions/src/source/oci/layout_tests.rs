@@ -90,8 +90,8 @@ fn a_signature_is_found_by_the_digest_of_the_file_alone() {
         format!("localhost:5000/policies/orders:{digest}.minisig")
     );
     let manifest = Package::signature("text").manifest;
-    assert!(layer(&manifest, Kind::Signature).is_ok());
-    let refused = layer(&manifest, Kind::Policy).unwrap_err();
+    assert!(layer(&manifest, ArtifactKind::Signature).is_ok());
+    let refused = layer(&manifest, ArtifactKind::Policy).unwrap_err();
     assert!(refused.contains("expected `application/wasm`"), "{refused}");
 }
 
@@ -105,7 +105,7 @@ fn a_manifest_that_is_none_or_an_index_is_refused_with_the_reason() {
             "it is an index of images for several platforms",
         ),
     ] {
-        let refused = layer(manifest, Kind::Policy).err().unwrap();
+        let refused = layer(manifest, ArtifactKind::Policy).err().unwrap();
         assert!(refused.starts_with(reason), "{refused}");
     }
 }

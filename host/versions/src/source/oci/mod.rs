@@ -14,10 +14,11 @@ mod trust;
 
 pub use oci_spec::distribution::Reference;
 
+pub use self::challenge::Challenge;
 pub use self::client::Registry;
 pub use self::error::RegistryError;
 use self::layout::is_digest;
-pub use self::layout::{Package, PackageError};
+pub use self::layout::{ArtifactKind, Descriptor, Package, PackageError, layer as layer_of};
 
 /// A reference that names its registry. There is no default registry.
 pub(super) fn of_a_registry(reference: &str) -> Option<Reference> {

@@ -1,0 +1,8 @@
+(module (memory (export "memory") 1) (table 20 funcref)
+(func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+(func (export "backstop:policy/backoff@0.1.0#delay") (param i32) (result i32) (i32.const 5))
+(func (param i32) (result i32) local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0 local.get 0 i32.const 7 i32.mul local.set 0  local.get 0)
+(func (param v128) (result v128) (f64x2.div (local.get 0) (local.get 0)))
+(func (param i32) (block (block (block (loop (br_table 0 1 2 3 (local.get 0)))))))
+(func (param i32) (local i64 f64 v128) (if (local.get 0) (then (call 4 (local.get 0))) (else (call_indirect (param i32) (i32.const 1) (i32.const 2)))))
+(elem (i32.const 0) 0 1 2 3) (data (i32.const 8) "text") (global (mut i64) (i64.const 7)))

@@ -1,0 +1,1 @@
+(component (core module (func (export "f"))) (@custom "authors" "ana") (@custom "version" "1"))

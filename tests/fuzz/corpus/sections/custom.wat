@@ -1,0 +1,1 @@
+(component $outer (core module $inner (@custom "kept" "this") (@custom "dropped" "that") (func $secret (export "f"))) (core instance (instantiate $inner)))
