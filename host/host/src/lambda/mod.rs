@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument;
 use tracing::field::Empty;
 
@@ -164,7 +164,7 @@ impl RetryHandler {
         }
         let mut responses = BTreeMap::new();
         for arn in by_queue.keys() {
-            let response = self.mappings.response(arn).await;
+            let response = self.mappings.response(arn, look_up_time(deadline)).await;
             if response == Response::Ignored {
                 return Err(BatchError::ResponseIgnored(arn.clone()));
             }
@@ -193,9 +193,12 @@ impl RetryHandler {
     }
 
     /// Whether messages may be sent again instead of being held by visibility: where nothing reports that they wait, and Lambda does not take their hops for a loop.
-    async fn prefers_resend(&self, is_read: bool) -> bool {
+    async fn prefers_resend(&self, is_read: bool, deadline: Instant) -> bool {
         match &self.options.handler {
-            Some(handler) if !is_read => self.chains.of(handler).await == Chain::Continues,
+            Some(handler) if !is_read => {
+                let chain = timeout(look_up_time(deadline), self.chains.of(handler)).await;
+                chain == Ok(Chain::Continues)
+            }
             Some(_) | None => false,
         }
     }
@@ -228,7 +231,7 @@ impl RetryHandler {
         };
         // Between two invocations, Lambda may have frozen this process.
         queue.queue.was_frozen();
-        let prefers_resend = self.prefers_resend(is_read).await;
+        let prefers_resend = self.prefers_resend(is_read, deadline).await;
         queue.settler.holds.set_prefers_resend(prefers_resend);
         let handled: Vec<Handled> = std::iter::repeat_with(Handled::default)
             .take(total)
@@ -309,4 +312,9 @@ impl RetryHandler {
         }
         work
     }
+}
+
+/// How long a look-up may take without which a batch can be handled, too: it leaves time to do so.
+fn look_up_time(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()) / 3
 }

@@ -47,8 +47,8 @@ impl Mappings {
         }
     }
 
-    /// What the mapping of this queue does with the response. Looked up every five minutes if it reads it, since a mapping may be changed under a running handler, else at most once a minute.
-    pub(super) async fn response(&self, queue: &str) -> Response {
+    /// What the mapping of this queue does with the response. Looked up every five minutes if it reads it, since a mapping may be changed under a running handler, else at most once a minute, for at most this long.
+    pub(super) async fn response(&self, queue: &str, longest: Duration) -> Response {
         let lookup = {
             let mut known = lock(&self.known);
             Arc::clone(known.entry(queue.to_owned()).or_default())
@@ -59,11 +59,11 @@ impl Mappings {
                 Response::Ignored | Response::Unknown => CACHE_TIME,
             })
         };
-        lookup.get(lifetime, self.look_up(queue)).await
+        lookup.get(lifetime, self.look_up(queue, longest)).await
     }
 
-    async fn look_up(&self, queue: &str) -> Response {
-        match self.found(queue).await {
+    async fn look_up(&self, queue: &str, longest: Duration) -> Response {
+        match self.found(queue, longest.min(LOOKUP_TIMEOUT)).await {
             Ok(true) => Response::Read,
             Ok(false) => Response::Ignored,
             Err(why) => {
@@ -78,16 +78,16 @@ impl Mappings {
     }
 
     /// Whether the mapping reads the response, or why that is not known.
-    async fn found(&self, queue: &str) -> Result<bool, String> {
+    async fn found(&self, queue: &str, longest: Duration) -> Result<bool, String> {
         let Some(handler) = &self.handler else {
             return Err("the handler does not know its own function".to_owned());
         };
         let found = self.functions.reports_failures(handler, queue);
-        match timeout(LOOKUP_TIMEOUT, found).await {
+        match timeout(longest, found).await {
             Ok(Ok(Some(reports))) => Ok(reports),
             Ok(Ok(None)) => Err(format!("{handler} has no mapping of this queue")),
             Ok(Err(error)) => Err(format!("{error}: allow lambda:ListEventSourceMappings")),
-            Err(_) => Err(format!("no answer within {} s", LOOKUP_TIMEOUT.as_secs())),
+            Err(_) => Err(format!("no answer within {:.1} s", longest.as_secs_f32())),
         }
     }
 }
