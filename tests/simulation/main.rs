@@ -16,6 +16,7 @@ mod determinism;
 mod history;
 mod host;
 mod idempotency;
+mod lambda;
 mod link;
 mod model;
 mod operators;

@@ -63,10 +63,15 @@ impl Policies {
                 path,
             };
         }
+        PlanPolicy::Builtin(self.of_base(plan.base))
+    }
+
+    /// The built-in policy with this first delay, in seconds.
+    pub(crate) fn of_base(&self, base: u64) -> Arc<LivePolicy> {
         let mut live = lock(&self.live);
-        let policy = live.entry(plan.base).or_insert_with(|| {
+        let policy = live.entry(base).or_insert_with(|| {
             let settings = vec![
-                ("base".to_owned(), format!("{}s", plan.base)),
+                ("base".to_owned(), format!("{base}s")),
                 ("cap".to_owned(), "20m".to_owned()),
             ];
             let part = PartSpec {
@@ -75,7 +80,7 @@ impl Policies {
             };
             LivePolicy::load(&self.builtin, PolicySpec::Single(part)).unwrap()
         });
-        PlanPolicy::Builtin(Arc::clone(policy))
+        Arc::clone(policy)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::seeds::{Found, each_planted_is_found, try_seeds};
 use crate::shrink::smallest;
 
 /// How many seeds each run of the tests tries.
-const SEEDS: std::ops::Range<u64> = 0..300;
+const SEEDS: std::ops::Range<u64> = 0..250;
 
 fn wrong(plan: &Plan, planted: Option<Planted>) -> Vec<String> {
     check(plan, &run(plan.clone(), planted))
