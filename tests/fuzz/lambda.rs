@@ -75,7 +75,7 @@ pub(crate) fn envelope(input: &[u8]) {
 pub(crate) fn function_name(input: &[u8]) {
     let text = text(input);
     let plain = unqualified(&text);
-    assert!(text.starts_with(plain) && unqualified(plain) != "" || plain.is_empty());
+    assert!(text.starts_with(plain));
     let Some(name) = FunctionName::parse(&text) else {
         return assert!(!is_function(&text));
     };

@@ -3,8 +3,9 @@
 //! [`TARGETS`] names them. The suite replays the kept inputs of each, and then tries others for some seconds; `coverage/main.rs` is the same functions as a target of `cargo fuzz`, whose mutations follow the coverage. `host/docs/contributing/fuzzing.md` says how to run both, and what they have found.
 #![allow(
     clippy::indexing_slicing,
+    clippy::print_stderr,
     clippy::unwrap_used,
-    reason = "a property that does not hold fails"
+    reason = "a property that does not hold fails, and says for which input"
 )]
 
 mod answers;

@@ -117,7 +117,11 @@ fn failure(text: &str) -> Failure {
     let mut whole = text.to_owned();
     cut(&mut whole, MESSAGE_BYTES);
     let error = Error::new(code, if message.is_empty() { whole } else { message })
-        .status((number & 1 == 0).then_some(400 + (number >> 8) as u16 % 200))
+        .status(
+            u16::try_from(400 + (number >> 8) % 200)
+                .ok()
+                .filter(|_| number & 1 == 0),
+        )
         .retry_after((number & 2 == 0).then_some(Milliseconds(number)))
         .details([(name.clone(), value.clone())]);
     Failure {

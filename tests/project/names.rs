@@ -234,6 +234,9 @@ fn words_of_sources() -> HashSet<String> {
         "policies",
         "wit",
         "examples",
+        // The names of the fuzzing targets.
+        "tests/fuzz/lib.rs",
+        "tests/fuzz/main.rs",
         "Makefile",
         "Cargo.toml",
         // What the page about moving names.
