@@ -8,10 +8,12 @@
     reason = "a test that can't go on fails"
 )]
 
+mod endless;
+
 use std::num::NonZeroU32;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use backstop_core::clock;
@@ -21,27 +23,21 @@ use backstop_decider::{Decider, Journey};
 use backstop_engine::Payload;
 use backstop_handlers::{Handler, function};
 use backstop_host::consumer::{Consumer, Options, Ready};
-use backstop_queue::{
-    BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle, TrackedResult,
-    VisibilityTimeout, ordinary_message,
-};
+use backstop_queue::{Message, VisibilityTimeout};
 use backstop_settle::hold::HoldMode;
 use backstop_settle::waiting::{Filter, Wake};
 use backstop_tests::process::resident_memory;
 use backstop_tests_host::builtin;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use rand::RngExt as _;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+use endless::{Endless, description, message};
 
 const MESSAGES: usize = 120_000;
 
 /// The most resident memory of a host with all of them waiting, in MiB.
 const MOST: f64 = 100.0;
-
-/// The bytes of a receipt handle: 412 characters of base64.
-const HANDLE: usize = 308;
 
 fn main() -> ExitCode {
     // Compiles in a child process, as the `backstop` command does.
@@ -70,22 +66,6 @@ fn row(what: &str, figure: String, remark: &str) {
     println!("  {what:<48} {figure:>10}   {remark}");
 }
 
-/// A message that no other one resembles: nothing in it can be compressed.
-fn message() -> Message {
-    let handle: [u8; HANDLE] = rand::random();
-    let now = clock::now();
-    Message {
-        id: Uuid::new_v4().to_string(),
-        receipt_handle: ReceiptHandle(BASE64.encode(handle).into()),
-        body: "{\"order\": 1}".into(),
-        sent: now,
-        kept_since: now,
-        first_received: now,
-        sender: Some("AIDAEXAMPLE".to_owned()),
-        ..ordinary_message()
-    }
-}
-
 /// An error with a text of its own.
 fn error() -> Error {
     let request = Uuid::new_v4();
@@ -94,72 +74,6 @@ fn error() -> Error {
         format!("Service Unavailable (request {request})"),
     )
     .status(503)
-}
-
-/// Delivers a number of messages, and accepts every change of their visibility.
-#[derive(Debug)]
-struct Endless {
-    left: AtomicUsize,
-}
-
-#[async_trait::async_trait]
-impl Queue for Endless {
-    fn url(&self) -> &str {
-        "bench:orders"
-    }
-
-    async fn describe(&self) -> Result<Description, QueueError> {
-        Ok(description())
-    }
-
-    async fn receive(
-        &self,
-        max: usize,
-        wait: Duration,
-        _: VisibilityTimeout,
-    ) -> Result<Vec<Message>, QueueError> {
-        let take = |left: usize| Some(left - left.min(max));
-        let left = self.left.fetch_update(Relaxed, Relaxed, take).unwrap();
-        if left == 0 {
-            tokio::time::sleep(wait).await;
-        }
-        Ok((0..left.min(max)).map(|_| message()).collect())
-    }
-
-    fn receive_is_cancel_safe(&self) -> bool {
-        true
-    }
-
-    async fn delete(&self, handles: &[ReceiptHandle]) -> BatchResult {
-        Ok(vec![Ok(()); handles.len()])
-    }
-
-    async fn change_visibility(
-        &self,
-        changes: &[(ReceiptHandle, VisibilityTimeout)],
-    ) -> BatchResult {
-        Ok(vec![Ok(()); changes.len()])
-    }
-
-    async fn send_tracked(&self, messages: &[Outgoing]) -> TrackedResult {
-        Ok(vec![Ok(None); messages.len()])
-    }
-}
-
-fn description() -> Description {
-    Description {
-        arn: "arn:aws:sqs:eu-west-1:123456789012:orders".to_owned(),
-        fifo: false,
-        visibility_timeout: VisibilityTimeout::from_seconds(30),
-        retention: Milliseconds(345_600_000),
-        max_message_bytes: 1 << 20,
-        in_flight: Some(0),
-        visible: Some(0),
-        redrive: None,
-        delay: Milliseconds(0),
-        delayed: None,
-        access_policy: None,
-    }
 }
 
 fn consumer(messages: usize) -> Consumer {

@@ -33,22 +33,25 @@ pub(crate) fn run() {
     crate::runtime().block_on(async {
         let decisions = stream::iter(0..FAILURES).map(|number| {
             let decider = decider.clone();
-            async move {
+            // A task for each, as a consumer has.
+            tokio::spawn(async move {
                 let body: Arc<str> = r#"{"order": 7, "customer": "c-1"}"#.into();
                 let payload = Arc::new(Payload::new(body));
                 let failure = failure(number);
                 decider.decide(failure, payload, any_delay()).await
-            }
+            })
         });
         let mut decisions = decisions.buffer_unordered(AT_ONCE);
-        while decisions.next().await.is_some() {}
+        while let Some(decided) = decisions.next().await {
+            let _ = decided.unwrap();
+        }
     });
     let took = started.elapsed();
     drop((decider, recorder));
+    let processor = processor_seconds(std::process::id());
     let records = BufReader::new(std::fs::File::open(&path).unwrap())
         .lines()
         .count();
-    let processor = processor_seconds(std::process::id());
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let (rate, each) = (
         FAILURES as f64 / took.as_secs_f64(),
