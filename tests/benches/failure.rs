@@ -306,8 +306,8 @@ fn tasks(runtime: &Runtime, failures: usize) -> Cost {
                     if number >= failures {
                         break;
                     }
-                    let failure = failure(number);
-                    let _ = decider.decide(failure, payload(), any_delay()).await;
+                    let failure = Arc::new(failure(number));
+                    let _ = decider.decide(&failure, payload(), any_delay()).await;
                 }
             };
             runtime.spawn(task)

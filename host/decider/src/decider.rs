@@ -1,5 +1,6 @@
 //! From a failure to a decision: the live policy is evaluated, [`decide`] turns its answer into a decision, and the observers see it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::decided::{Decided, Journey, PayloadParts, RememberedFailure};
@@ -113,34 +114,46 @@ impl Decider {
 
     /// The decision on a failure of a message with this journey.
     ///
-    /// Runs on a thread for blocking work, so that a slow policy delays only the decisions of its own queue.
+    /// A policy that answers quickly is evaluated at once. Any other one is evaluated on a thread for blocking work, so that a slow policy delays only the decisions of its own queue.
     pub async fn decide(
         &self,
-        failure: Failure,
+        failure: &Arc<Failure>,
         payload: Arc<Payload>,
         journey: Journey,
     ) -> Decided {
         let Some(threads) = &self.threads else {
-            return self.decide_now(&failure, &payload, journey);
+            return self.decide_now(failure, &payload, journey);
         };
+        let quickly = || self.decide_quickly(failure, &payload, &journey);
+        // What is passed on is whole, whenever a panic ends this.
+        match catch_unwind(AssertUnwindSafe(quickly)) {
+            Ok(Some(decided)) => return decided,
+            Ok(None) => {}
+            Err(_) => return self.host_failed(failure, journey.reach),
+        }
         let (decider, reach) = (self.clone(), journey.reach);
-        let input = failure.clone();
+        let input = Arc::clone(failure);
         let decided = threads.run(move || decider.decide_now(&input, &payload, journey));
-        decided.await.unwrap_or_else(|| {
-            tracing::error!(
-                "message-id" = failure.message_id,
-                "the evaluation failed: the fallback decides"
-            );
-            let cause = FallbackCause::new(
-                FallbackKind::HostFailed,
-                "the host failed while it evaluated the policy",
-            );
-            Decided {
-                decision: decide(&failure, Err(cause), &self.bounds, reach),
-                policy: digests(&self.policy.current()),
-                payload: Some(PayloadParts::new()),
-            }
-        })
+        decided
+            .await
+            .unwrap_or_else(|| self.host_failed(failure, reach))
+    }
+
+    /// The fallback's decision, after a panic.
+    fn host_failed(&self, failure: &Failure, reach: Reach) -> Decided {
+        tracing::error!(
+            "message-id" = failure.message_id,
+            "the evaluation failed: the fallback decides"
+        );
+        let cause = FallbackCause::new(
+            FallbackKind::HostFailed,
+            "the host failed while it evaluated the policy",
+        );
+        Decided {
+            decision: decide(failure, Err(cause), &self.bounds, reach),
+            policy: digests(&self.policy.current()),
+            payload: Some(PayloadParts::new()),
+        }
     }
 
     /// Like [`Decider::decide`], on this thread.
@@ -154,17 +167,42 @@ impl Decider {
         let failure = &*failure.within_bounds();
         let policy = self.policy.current();
         let evaluation = policy.evaluate(failure, payload);
-        self.policy.record(&policy, failure, &evaluation);
+        self.conclude(&policy, failure, payload, journey, evaluation)
+    }
+
+    /// Like [`Decider::decide_now`], if the policy answers quickly. `None` if it does not: nothing has happened then.
+    fn decide_quickly(
+        &self,
+        failure: &Failure,
+        payload: &Arc<Payload>,
+        journey: &Journey,
+    ) -> Option<Decided> {
+        let failure = &*failure.within_bounds();
+        let policy = self.policy.current();
+        let evaluation = policy.evaluate_quickly(failure, payload)?;
+        Some(self.conclude(&policy, failure, payload, journey.clone(), evaluation))
+    }
+
+    /// The decision that follows from an evaluation. The observers see it.
+    fn conclude(
+        &self,
+        policy: &Arc<Policy>,
+        failure: &Failure,
+        payload: &Arc<Payload>,
+        journey: Journey,
+        evaluation: Evaluation,
+    ) -> Decided {
+        self.policy.record(policy, failure, &evaluation);
         let decision = decide(failure, answer(&evaluation), &self.bounds, journey.reach);
         let reads = &evaluation.payload_reads;
         let decided = Decided {
             decision: decision.clone(),
-            policy: digests(&policy),
+            policy: digests(policy),
             payload: (reads.left_out == 0 && reads.bytes_read <= SMALL_READ)
                 .then(|| reads.parts.clone()),
         };
         self.observers.decided(DecisionMade {
-            policy: &policy,
+            policy,
             failure,
             payload,
             bounds: self.bounds,

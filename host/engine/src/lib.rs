@@ -52,6 +52,7 @@ mod host;
 mod instance;
 mod interfaces;
 mod limits;
+mod pace;
 mod parts;
 mod payload;
 mod payload_reads;

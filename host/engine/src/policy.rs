@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use backstop_core::clock;
 use backstop_core::decision::{Action, Answer};
@@ -16,6 +16,7 @@ use crate::bindings::types;
 use crate::component::Component;
 use crate::host::StoppedClock;
 use crate::instance::{EvaluationError, Live};
+use crate::pace::{Pace, quick};
 use crate::parts::{Parts, Role};
 use crate::payload::Payload;
 use crate::payload_reads::PayloadReads;
@@ -34,6 +35,10 @@ pub struct Part {
 #[derive(Clone)]
 pub struct Policy {
     sandbox: Sandbox,
+    /// The same one, with the limits of a quick answer.
+    quick: Sandbox,
+    /// That of its answers so far, with any settings.
+    pub(super) pace: Arc<Pace>,
     parts: Vec<Part>,
     /// The part that fills each role.
     roles: Parts<usize>,
@@ -112,6 +117,8 @@ impl Policy {
     fn of(sandbox: &Sandbox, parts: Vec<Part>, roles: Parts<usize>) -> Self {
         Self {
             sandbox: sandbox.clone(),
+            quick: sandbox.within(quick(sandbox.limits)),
+            pace: Arc::default(),
             parts,
             roles,
             unavailable: None,
@@ -179,17 +186,19 @@ impl Policy {
 
     /// A session: see [`Session`].
     pub fn session<'a>(&'a self, payload: &'a Arc<Payload>) -> Session<'a> {
-        self.session_at(StoppedClock::AT_WORK, 0.0, payload)
+        self.session_at(&self.sandbox, StoppedClock::AT_WORK, 0.0, payload)
     }
 
     fn session_at<'a>(
         &'a self,
+        sandbox: &'a Sandbox,
         clock: StoppedClock,
         random: f64,
         payload: &'a Arc<Payload>,
     ) -> Session<'a> {
         Session {
             policy: self,
+            sandbox,
             payload,
             random,
             clock,
@@ -211,34 +220,36 @@ impl Policy {
     ) -> Evaluation {
         let started = clock::instant();
         let _slot = self.sandbox.slot();
-        let mut run = self.session_at(clock, failure.random, payload);
-        let answer = run.answer(failure);
-        let mut evaluation = Evaluation {
-            answer,
-            log: Vec::new(),
-            payload_reads: PayloadReads::default(),
-            fuel: 0,
-            memory: 0,
-            read_clock: false,
-            took: Duration::ZERO,
-        };
-        for live in run.lives.into_values() {
-            evaluation.fuel += live.fuel_used();
-            let host = live.into_host();
-            evaluation.memory += host.meter.memory();
-            evaluation.read_clock |= host.has_read_clock();
-            let (log, payload_reads) = host.into_traces();
-            evaluation.log.extend(log);
-            evaluation.payload_reads.extend(payload_reads);
-        }
-        evaluation.took = started.elapsed();
+        let run = self.session_at(&self.sandbox, clock, failure.random, payload);
+        let evaluation = run.evaluation(failure, started);
+        self.pace
+            .note(evaluation.answer.is_ok().then_some(evaluation.took));
         evaluation
+    }
+
+    /// Like [`Policy::evaluate`], if the policy answers so quickly that a thread with other work can wait for it. `None` if that is not expected, or if it does not answer within narrow limits: then it is to be evaluated elsewhere.
+    pub fn evaluate_quickly(
+        &self,
+        failure: &Failure,
+        payload: &Arc<Payload>,
+    ) -> Option<Evaluation> {
+        if !self.pace.is_quick(payload.size()) {
+            return None;
+        }
+        let started = clock::instant();
+        let _slot = self.quick.free_slot()?;
+        let run = self.session_at(&self.quick, StoppedClock::AT_WORK, failure.random, payload);
+        let evaluation = run.evaluation(failure, started);
+        let took = evaluation.answer.is_ok().then_some(evaluation.took);
+        self.pace.note(took);
+        took.map(|_| evaluation)
     }
 }
 
 /// Evaluates a policy many times in the same instances, which are configured once. Only for measuring and simulating, never for a message: the policy's memory may leak from one answer to the next.
 pub struct Session<'a> {
     policy: &'a Policy,
+    sandbox: &'a Sandbox,
     payload: &'a Arc<Payload>,
     random: f64,
     clock: StoppedClock,
@@ -264,6 +275,31 @@ impl Session<'_> {
 }
 
 impl<'a> Session<'a> {
+    /// The answer, and what it cost since `started`. Ends the session.
+    fn evaluation(mut self, failure: &Failure, started: Instant) -> Evaluation {
+        let answer = self.answer(failure);
+        let mut evaluation = Evaluation {
+            answer,
+            log: Vec::new(),
+            payload_reads: PayloadReads::default(),
+            fuel: 0,
+            memory: 0,
+            read_clock: false,
+            took: Duration::ZERO,
+        };
+        for live in self.lives.into_values() {
+            evaluation.fuel += live.fuel_used();
+            let host = live.into_host();
+            evaluation.memory += host.meter.memory();
+            evaluation.read_clock |= host.has_read_clock();
+            let (log, payload_reads) = host.into_traces();
+            evaluation.log.extend(log);
+            evaluation.payload_reads.extend(payload_reads);
+        }
+        evaluation.took = started.elapsed();
+        evaluation
+    }
+
     /// Classify and judge; then, on `retry`, delay; at last, whether there is an outage. This is the only place that passes a failure to a policy; it truncates it to the sizes of the contract.
     fn answer(&mut self, failure: &Failure) -> Result<Answer, EvaluationError> {
         if let Some(why) = &self.policy.unavailable {
@@ -318,7 +354,7 @@ impl<'a> Session<'a> {
                 )]
                 let part = &self.policy.parts[index];
                 let live = entry.insert(Live::new(
-                    &self.policy.sandbox,
+                    self.sandbox,
                     &part.component,
                     Arc::clone(self.payload),
                     self.random,

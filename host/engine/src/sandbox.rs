@@ -125,6 +125,19 @@ impl Sandbox {
     pub(super) fn slot(&self) -> Slot<'_> {
         self.slots.take()
     }
+
+    /// A place among the decisions in progress, if there is one.
+    pub(super) fn free_slot(&self) -> Option<Slot<'_>> {
+        self.slots.take_free()
+    }
+
+    /// The same sandbox with other limits for what runs in it.
+    pub(super) fn within(&self, limits: Limits) -> Self {
+        Self {
+            limits,
+            ..self.clone()
+        }
+    }
 }
 
 /// The memories and tables of one component. Those of Python and JavaScript have two memories and a handful of tables.
@@ -187,6 +200,12 @@ impl Slots {
         let mut free = unpoisoned(taken);
         *free -= 1;
         Slot(self)
+    }
+
+    fn take_free(&self) -> Option<Slot<'_>> {
+        let mut free = lock(&self.free);
+        *free = free.checked_sub(1)?;
+        Some(Slot(self))
     }
 }
 

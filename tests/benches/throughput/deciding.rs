@@ -37,8 +37,8 @@ pub(crate) fn run() {
             tokio::spawn(async move {
                 let body: Arc<str> = r#"{"order": 7, "customer": "c-1"}"#.into();
                 let payload = Arc::new(Payload::new(body));
-                let failure = failure(number);
-                decider.decide(failure, payload, any_delay()).await
+                let failure = Arc::new(failure(number));
+                decider.decide(&failure, payload, any_delay()).await
             })
         });
         let mut decisions = decisions.buffer_unordered(AT_ONCE);

@@ -243,13 +243,13 @@ async fn failed(
     entered: Entered<'_>,
 ) -> bool {
     let journey = journey(shared, message);
-    let failure = failure(shared, message, error);
+    let failure = Arc::new(failure(shared, message, error));
     if !failure.error.is_in_progress() {
         shared.history.failed(message, failure.attempt);
     }
     let payload = Arc::new(Payload::new(Arc::clone(&message.body)));
     let decider = &shared.decider;
-    let decide = decider.decide(failure.clone(), payload, journey);
+    let decide = decider.decide(&failure, payload, journey);
     let decided = backstop_settle::decided(&shared.settler.place, &message.id, decide).await;
     if !failure.error.is_in_progress() {
         entered.failed(&decided.decision, &failure.error);

@@ -109,11 +109,11 @@ impl RetryHandler {
                 }
             };
         }
-        let failure = event.failure(message.attribute_texts());
+        let failure = Arc::new(event.failure(message.attribute_texts()));
         let payload = Arc::new(Payload::new(event.payload()));
         let by_visibility = event.max_delay(queue.settler.holds.expires(message));
         let journey = queue.settler.journey(message, by_visibility);
-        let decide = self.decider.decide(failure.clone(), payload, journey);
+        let decide = self.decider.decide(&failure, payload, journey);
         let decided = backstop_settle::decided(&queue.settler.place, in_hand.id, decide).await;
         let now = queue.queue.now();
         self.metrics.decided(message, event, &decided, now);
