@@ -17,32 +17,97 @@ const LOOKED_AT: Duration = Duration::from_secs(1);
 
 /// Where lines go, one after another.
 pub(crate) trait LineWriter {
-    /// Writes a line with its break.
-    fn write_line(&mut self, line: &[u8]) -> io::Result<()>;
+    /// Writes lines with their breaks.
+    fn write_lines(&mut self, lines: &[Vec<u8>]) -> Result<(), Lost>;
 }
 
-/// A writer of whole lines: one that was cut off is ended before the next.
+/// Lines that could not be written.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    pub(crate) lines: u64,
+    bytes: usize,
+    /// Why the first of them could not be written.
+    pub(crate) error: io::Error,
+}
+
+impl Lost {
+    /// These and those that were lost before.
+    fn after(self, before: Result<(), Self>) -> Self {
+        match before {
+            Ok(()) => self,
+            Err(before) => Self {
+                lines: before.lines + self.lines,
+                bytes: before.bytes + self.bytes,
+                error: before.error,
+            },
+        }
+    }
+}
+
+/// A writer of whole lines, as many in one call of the system as there are: one that was cut off is ended before the next.
 pub(crate) struct WholeLines<W> {
+    /// It keeps nothing back.
     writer: W,
     is_torn: bool,
+    /// The lines of one call. Its memory is used again.
+    together: Vec<u8>,
 }
 
 impl<W: Write> WholeLines<W> {
     pub(crate) fn to(writer: W, is_torn: bool) -> Self {
-        Self { writer, is_torn }
+        Self {
+            writer,
+            is_torn,
+            together: Vec::new(),
+        }
+    }
+
+    /// Writes as much as possible: the number of bytes before an error.
+    fn write(&mut self, lines: &[u8]) -> Result<(), (usize, io::Error)> {
+        if self.is_torn {
+            self.writer.write_all(b"\n").map_err(|error| (0, error))?;
+            self.is_torn = false;
+        }
+        let mut written = 0;
+        while let Some(rest) = lines.get(written..).filter(|rest| !rest.is_empty()) {
+            let error = match self.writer.write(rest) {
+                Ok(0) => io::ErrorKind::WriteZero.into(),
+                Ok(more) => {
+                    written += more;
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error,
+            };
+            let last = written.checked_sub(1).and_then(|last| lines.get(last));
+            self.is_torn = last.is_some_and(|last| *last != b'\n');
+            return Err((written, error));
+        }
+        Ok(())
     }
 }
 
 impl<W: Write> LineWriter for WholeLines<W> {
-    fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
-        let end: &[u8] = if self.is_torn { b"\n" } else { b"" };
-        let written = self
-            .writer
-            .write_all(end)
-            .and_then(|()| self.writer.write_all(line))
-            .and_then(|()| self.writer.flush());
-        self.is_torn = written.is_err();
-        written
+    fn write_lines(&mut self, lines: &[Vec<u8>]) -> Result<(), Lost> {
+        let mut together = std::mem::take(&mut self.together);
+        together.clear();
+        lines.iter().for_each(|line| together.extend(line));
+        let (mut rest, mut all) = (together.as_slice(), Ok(()));
+        while let Err((written, error)) = self.write(rest) {
+            // The line that could not be written to its end is lost; those behind it are tried.
+            let (_, left) = rest.split_at(written);
+            let end = left.iter().position(|byte| *byte == b'\n');
+            let (lost, left) = left.split_at(end.map_or(left.len(), |at| at + 1));
+            let lost = Lost {
+                lines: 1,
+                bytes: lost.len(),
+                error,
+            };
+            all = Err(lost.after(all));
+            rest = left;
+        }
+        self.together = together;
+        all
     }
 }
 
@@ -116,6 +181,20 @@ impl RecordFile {
         }
     }
 
+    /// How many of these lines the file has room for: the first one in any case.
+    fn fitting(&self, lines: &[Vec<u8>]) -> usize {
+        let most = self.rotation.size.filter(|_| !self.is_failing);
+        let Some(most) = most else {
+            return lines.len();
+        };
+        let mut size = self.size;
+        let fitting = lines.iter().take_while(|line| {
+            size = size.saturating_add(size_of(line.len()));
+            size <= most
+        });
+        fitting.count().max(1)
+    }
+
     fn is_old(&self) -> bool {
         let age = clock::system().duration_since(self.began).ok();
         let is_over = |after| age.is_some_and(|age| age >= after);
@@ -155,15 +234,26 @@ impl RecordFile {
 }
 
 impl LineWriter for RecordFile {
-    fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
-        let size = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        self.look(size);
-        let written = self.lines.write_line(line);
-        if written.is_ok() {
-            self.size = self.size.saturating_add(size);
+    fn write_lines(&mut self, lines: &[Vec<u8>]) -> Result<(), Lost> {
+        let (mut rest, mut all) = (lines, Ok(()));
+        while let [first, ..] = rest {
+            self.look(size_of(first.len()));
+            let (fitting, later) = rest.split_at(self.fitting(rest));
+            let written = self.lines.write_lines(fitting);
+            let bytes: usize = fitting.iter().map(Vec::len).sum();
+            let lost = written.as_ref().map_or_else(|lost| lost.bytes, |()| 0);
+            self.size = self.size.saturating_add(size_of(bytes - lost));
+            if let Err(lost) = written {
+                all = Err(lost.after(all));
+            }
+            rest = later;
         }
-        written
+        all
     }
+}
+
+fn size_of(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// Opens a file to append to it. If a crash left an incomplete last line, a line break ends it first.
@@ -193,6 +283,12 @@ fn began(metadata: &Metadata) -> SystemTime {
 mod tests {
     use super::*;
     use crate::rotation::files_of;
+
+    impl RecordFile {
+        fn write_line(&mut self, line: &[u8]) -> Result<(), Lost> {
+            self.write_lines(&[line.to_vec()])
+        }
+    }
 
     fn lines(path: &Path) -> usize {
         fs::read_to_string(path).unwrap().lines().count()

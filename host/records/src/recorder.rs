@@ -1,6 +1,8 @@
 //! Writes decision records to a file or to standard output.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -49,6 +51,12 @@ const WAITING: usize = 10_000;
 
 /// The most bytes in the buffer.
 const WAITING_BYTES: usize = 64 << 20;
+
+/// How long the first record of a batch waits for others. To wake the thread that writes, and to call the system, for each of them costs more than to make the records.
+const TOGETHER: Duration = Duration::from_millis(1);
+
+/// The bytes of a batch: the last record may exceed them.
+const BATCH: usize = 64 << 10;
 
 /// How long a shutdown waits until the buffer is written.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -136,7 +144,9 @@ impl Recorder {
 
     /// Writes to standard output.
     pub fn to_stdout() -> io::Result<Arc<Self>> {
-        Self::to(WholeLines::to(io::stdout(), false))
+        // The buffer of `io::stdout()` would not say which lines it has written.
+        let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        Self::to(WholeLines::to(stdout, false))
     }
 
     fn to(writer: impl LineWriter + Send + 'static) -> io::Result<Arc<Self>> {
@@ -223,7 +233,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Writes one line after another. A full disk or a closed pipe is logged once.
+/// Writes the lines, as many at once as there are. A full disk or a closed pipe is logged once.
 fn write(
     mut writer: impl LineWriter,
     entries: &Receiver<Entry>,
@@ -231,28 +241,65 @@ fn write(
     failure: &OnceLock<io::Error>,
 ) {
     let mut failing = false;
-    for entry in entries {
-        let line = match entry {
-            Entry::Line(line) => line,
-            Entry::Flush(done) => {
-                let _ = done.send(());
-                continue;
-            }
-        };
-        let written = writer.write_line(&line);
-        waiting.fetch_sub(line.len(), Ordering::Relaxed);
-        if written.is_err() {
-            lost::RECORDS.add();
-        }
+    let mut batch = Batch::default();
+    while batch.collect(entries) {
+        let written = writer.write_lines(&batch.lines);
+        waiting.fetch_sub(batch.bytes, Ordering::Relaxed);
         match written {
-            Ok(()) => failing = false,
-            Err(_) if failing => {}
-            Err(error) => {
-                failing = true;
-                tracing::error!(%error, "decision records can't be written: messages are handled without records");
-                let _ = failure.set(error);
+            Ok(()) => failing &= batch.lines.is_empty(),
+            Err(lost) => {
+                (0..lost.lines).for_each(|_| lost::RECORDS.add());
+                if !failing {
+                    failing = true;
+                    let error = lost.error;
+                    tracing::error!(%error, "decision records can't be written: messages are handled without records");
+                    let _ = failure.set(error);
+                }
             }
         }
+        if let Some(done) = batch.flush.take() {
+            let _ = done.send(());
+        }
+    }
+}
+
+/// The lines that are written at once.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<Vec<u8>>,
+    bytes: usize,
+    /// Who asked for a flush after these lines.
+    flush: Option<SyncSender<()>>,
+}
+
+impl Batch {
+    /// Waits for the next entries. `false` if there will be none.
+    fn collect(&mut self, entries: &Receiver<Entry>) -> bool {
+        let is_behind = self.bytes >= BATCH;
+        self.lines.clear();
+        self.bytes = 0;
+        let Ok(first) = entries.recv() else {
+            return false;
+        };
+        if matches!(first, Entry::Line(_)) && !is_behind {
+            thread::sleep(TOGETHER);
+        }
+        let mut next = Some(first);
+        while let Some(entry) = next {
+            match entry {
+                Entry::Line(line) => {
+                    self.bytes += line.len();
+                    self.lines.push(line);
+                }
+                Entry::Flush(done) => {
+                    self.flush = Some(done);
+                    break;
+                }
+            }
+            let has_room = self.bytes < BATCH;
+            next = has_room.then(|| entries.try_recv().ok()).flatten();
+        }
+        true
     }
 }
 
@@ -261,23 +308,20 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A disk that is full at its second write and takes half of it.
-    struct FullOnce(Arc<Mutex<Vec<u8>>>, u32);
+    /// A disk that has room for so many bytes, is full once, and then has room for the rest.
+    struct FullOnce(Arc<Mutex<Vec<u8>>>, usize);
 
     impl Write for FullOnce {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.1 += 1;
-            match self.1 {
-                2 => {
-                    self.0.lock().unwrap().extend(&bytes[..bytes.len() / 2]);
-                    Ok(bytes.len() / 2)
-                }
-                3 => Err(io::Error::other("no space left on device")),
-                _ => {
-                    self.0.lock().unwrap().extend(bytes);
-                    Ok(bytes.len())
-                }
+            let taken = match std::mem::replace(&mut self.1, usize::MAX) {
+                0 => return Err(io::Error::other("no space left on device")),
+                room => bytes.len().min(room),
+            };
+            if taken < bytes.len() {
+                self.1 = 0;
             }
+            self.0.lock().unwrap().extend(&bytes[..taken]);
+            Ok(taken)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -337,7 +381,11 @@ mod tests {
     #[test]
     fn a_shutdown_writes_the_records_that_others_hold_the_recorder_of() {
         let disk = Arc::new(Mutex::new(Vec::new()));
-        let recorder = Recorder::to(WholeLines::to(FullOnce(Arc::clone(&disk), 9), false)).unwrap();
+        let recorder = Recorder::to(WholeLines::to(
+            FullOnce(Arc::clone(&disk), usize::MAX),
+            false,
+        ))
+        .unwrap();
         for _ in 0..WAITING {
             assert!(recorder.add(b"{}\n".to_vec()));
         }
@@ -356,7 +404,7 @@ mod tests {
         drop(lines);
         let bytes = AtomicUsize::new(24);
         let failure = OnceLock::new();
-        let full = FullOnce(Arc::clone(&disk), 0);
+        let full = FullOnce(Arc::clone(&disk), 12);
         write(WholeLines::to(full, false), &waiting, &bytes, &failure);
         assert_eq!(bytes.into_inner(), 0);
         assert_eq!(
