@@ -6,6 +6,11 @@ pub mod bindings;
 #[doc(hidden)]
 #[rustfmt::skip]
 pub mod outage_bindings;
+#[cfg(any(
+    test,
+    all(feature = "arena", target_arch = "wasm32", target_os = "unknown")
+))]
+mod arena;
 mod conversions;
 mod durations;
 mod policy;

@@ -17,7 +17,7 @@ macro_rules! sources {
 }
 
 pub(super) fn add(written: &mut Written) -> anyhow::Result<()> {
-    let sdk = sources!("sdk": "lib.rs" "bindings.rs" "outage_bindings.rs" "conversions.rs" "durations.rs" "policy.rs" "standard.rs" "testing.rs");
+    let sdk = sources!("sdk": "lib.rs" "arena.rs" "bindings.rs" "outage_bindings.rs" "conversions.rs" "durations.rs" "policy.rs" "standard.rs" "testing.rs");
     let backoff = sources!("backoff": "lib.rs" "aws_sdk.rs" "aws_sdk_tests.rs" "classify.rs" "classify_tests.rs" "codes.rs" "duration.rs" "failed_attempt.rs" "formula.rs" "jitter.rs" "pattern.rs" "settings.rs" "settings_error.rs" "standard.rs" "values.rs");
     for (path, text) in sdk.into_iter().chain(backoff) {
         written.add(path, text);
