@@ -1,6 +1,6 @@
 //! What a failure costs a host, and where that goes: processor time of all threads, and allocations. Each row adds one step to the row above it.
 //!
-//! `make bench` runs it. The rows take turns; the median of the rounds of each counts. The name of a row and a number run this row alone for so many failures, for a profiler: `cargo bench --bench failure -- record 50000`.
+//! `make bench` runs it. The rows take turns; the median of the rounds of each counts. The name of a row and a number run this row alone for so many failures, for a profiler: `cargo bench --locked --workspace --bench failure -- record 50000`.
 #![allow(
     clippy::cast_precision_loss,
     clippy::indexing_slicing,
@@ -113,52 +113,58 @@ fn processor_seconds() -> f64 {
 struct Row {
     name: &'static str,
     what: &'static str,
-    /// Whether it adds to the row above it.
-    adds: bool,
+    /// Whether it is a step of the same failure, or something to compare it with.
+    is_step: bool,
     measure: fn(&Runtime, usize) -> Cost,
 }
 
-const ROWS: [Row; 7] = [
+const ROWS: [Row; 8] = [
     Row {
         name: "live",
         what: "the policy's answers, in a live instance",
-        adds: false,
+        is_step: true,
         measure: live,
     },
     Row {
         name: "fresh",
         what: "a fresh instance for each failure",
-        adds: true,
+        is_step: true,
         measure: fresh,
     },
     Row {
         name: "decide",
         what: "the decision, its metrics and its log",
-        adds: true,
+        is_step: true,
         measure: decide,
     },
     Row {
         name: "record",
         what: "the decision record, written to a file",
-        adds: true,
+        is_step: true,
         measure: record,
     },
     Row {
         name: "tasks",
         what: "100 messages at the same time, on all processors",
-        adds: true,
+        is_step: true,
         measure: tasks,
+    },
+    Row {
+        name: "threads",
+        what: "for comparison: a policy that is not quick, on threads of its own",
+        is_step: false,
+        measure: threads,
     },
     Row {
         name: "consumer",
         what: "the consumer: receive, attempt, settle, remember",
-        adds: true,
+        is_step: true,
         measure: consumer,
     },
     Row {
         name: "success",
         what: "for comparison: a message that succeeds",
-        adds: false,
+        is_step: false,
         measure: success,
     },
 ];
@@ -194,14 +200,13 @@ fn table(runtime: &Runtime) {
         let each = 1e6 * median(costs.iter().map(|it| it.processor)) / FAILURES as f64;
         let rate = FAILURES as f64 / median(costs.iter().map(|it| it.elapsed.as_secs_f64()));
         let allocations = (row.measure)(runtime, FAILURES).allocations as f64 / FAILURES as f64;
-        let added = if row.adds {
-            format!("{:.1} µs", each - before)
+        let added = if row.is_step {
+            format!("{:.1} µs", each - std::mem::replace(&mut before, each))
         } else {
             String::new()
         };
         let what = row.what;
         println!("| {what} | {each:.1} µs | {added} | {rate:.0} | {allocations:.0} |");
-        before = each;
     }
 }
 
@@ -296,10 +301,27 @@ fn record(_: &Runtime, failures: usize) -> Cost {
 }
 
 fn tasks(runtime: &Runtime, failures: usize) -> Cost {
+    at_once(runtime, failures, payload)
+}
+
+/// No policy answers quickly to a failure with a payload of this size.
+fn threads(runtime: &Runtime, failures: usize) -> Cost {
+    let body: Arc<str> = "x".repeat(100 << 10).into();
+    at_once(runtime, failures, move || {
+        Arc::new(Payload::new(Arc::clone(&body)))
+    })
+}
+
+fn at_once(
+    runtime: &Runtime,
+    failures: usize,
+    payload: impl Fn() -> Arc<Payload> + Clone + Send + 'static,
+) -> Cost {
     recorded(failures, |decider| {
         let next = Arc::new(AtomicUsize::new(0));
         let tasks = (0..AT_ONCE).map(|_| {
             let (decider, next) = (decider.clone(), Arc::clone(&next));
+            let payload = payload.clone();
             let task = async move {
                 loop {
                     let number = next.fetch_add(1, Relaxed);
