@@ -1,10 +1,12 @@
 //! The checks that every policy must pass: they detect hostile policies and show the smallest failure that triggers the fault.
 
 use backstop_engine::builtin;
+use backstop_tests::backstop::text;
 use backstop_tests::documents::top;
 use backstop_tests::policies::{Rule, waits};
 use backstop_tests::preview_1::component;
 use backstop_tests::testing::{ATTEMPT, delays, failed, folder, of, test};
+use backstop_tests::toolchain::Author;
 use backstop_workbench::scenario::Suite;
 
 #[tokio::test]
@@ -130,14 +132,51 @@ async fn a_trap_on_values_of_the_scenarios_is_found() {
     let kept = of(&outcomes, "no failure makes it trap")["found"]["scenario"]
         .as_str()
         .unwrap();
-    // A single member with the shortest value.
-    assert!(kept.contains(r#"payload = "{\"tenant\":1}""#), "{kept}");
+    // A single member with the shortest value: a digit.
+    let value = kept.split(r#"payload = "{\"tenant\":"#).nth(1).unwrap();
+    assert_eq!(value.find(r#"}""#), Some(1), "{kept}");
+    // Without the author's words, the pointer that the policy itself has leads to it.
     std::fs::remove_file(folder.path().join("scenarios.toml")).unwrap();
-    let (code, _) = test(&[&path, "--cases", "300"]).await;
+    let (code, outcomes) = test(&[&path, "--cases", "300"]).await;
     assert_eq!(
-        code, 0,
-        "without the author's words there is nothing to find"
+        (code, failed(&outcomes)),
+        (7, vec!["no failure makes it trap"])
     );
+}
+
+/// Breaks a policy of this language for one value of one attribute, which only its source names.
+async fn a_value_that_only_the_policy_knows_is_found(
+    language: &str,
+    source: &str,
+    at: &str,
+    breaks: &str,
+) {
+    let author = Author::new(language).await;
+    author.change(source, at, &format!("{breaks}{at}"));
+    let arguments = [
+        "policy", "test", ".", "--json", "--filter", "trap", "--cases", "1000",
+    ];
+    let ended = author.backstop(&arguments).await;
+    let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(7), "{language}: {out}{err}");
+    let expected = r#"failure = { attributes = { plan = \"enterprise-plus\" } }"#;
+    assert!(out.contains(expected), "{language}: {out}");
+}
+
+#[tokio::test]
+async fn a_value_that_only_a_policy_in_rust_knows_is_found() {
+    let breaks = r#"let plan = failure.attributes.iter().find(|(name, _)| name == "plan");
+        assert!(plan.is_none_or(|(_, value)| value != "enterprise-plus"));
+        "#;
+    let at = "match default_verdict(failure, class) {";
+    a_value_that_only_the_policy_knows_is_found("rust", "src/lib.rs", at, breaks).await;
+}
+
+#[tokio::test]
+async fn a_value_that_only_a_policy_in_javascript_knows_is_found() {
+    let breaks = "for (const [name, value] of failure.attributes) if (name === 'plan' && value === 'enterprise-plus') throw 'no such plan';\n    ";
+    let at = "if (errorClass.tag === 'permanent')";
+    a_value_that_only_the_policy_knows_is_found("javascript", "policy.js", at, breaks).await;
 }
 
 #[tokio::test]

@@ -48,6 +48,11 @@ impl Subject {
         &self.component
     }
 
+    /// Its file.
+    pub fn file(&self) -> &[u8] {
+        &self.file
+    }
+
     /// How long it took to compile.
     pub fn compiling(&self) -> Duration {
         self.compiling

@@ -101,12 +101,13 @@ impl Findings {
 pub(super) fn run(
     policy: &Policy,
     plan: &Plan<'_>,
+    words: &Vocabulary,
     progress: &mut dyn FnMut(u32, u32),
 ) -> Findings {
     let started = clock::instant();
     let most = plan.cases.unwrap_or(MAX_CASES);
     let mut findings = Findings::default();
-    for (number, case) in (1..=most).zip(cases(plan.seed, &Vocabulary::of(plan.scenarios))) {
+    for (number, case) in (1..=most).zip(cases(plan.seed, words)) {
         findings.cases = number;
         progress(number, most);
         let tested = Tested::of(policy, &case, plan.longest_delay, is_reordered(number));

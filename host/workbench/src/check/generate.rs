@@ -11,8 +11,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
 use serde_json::Value;
 
+use super::dictionary::Dictionary;
 use backstop_core::decision::LONGEST_DELAY;
 use backstop_core::failure::{Error, Failure, ID_BYTES, Milliseconds, Timestamp};
 use backstop_engine::Payload;
@@ -40,13 +43,14 @@ impl Case {
     }
 }
 
-/// The words of generated failures, in addition to arbitrary text: the host's tables and the author's scenarios.
+/// The words of generated failures, in addition to arbitrary text: the host's tables, the author's scenarios, and what the policy's file contains.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
     codes: Vec<String>,
     details: Vec<(String, String)>,
     attributes: Vec<(String, String)>,
     bodies: Vec<String>,
+    dictionary: Dictionary,
 }
 
 impl Vocabulary {
@@ -70,7 +74,13 @@ impl Vocabulary {
             details: unique(presets.flat_map(|error| error.details).chain(details)),
             attributes: unique([pair("tenant", "t-1")].into_iter().chain(attributes)),
             bodies: unique(odd.map(str::to_owned).chain(bodies.flat_map(variants))),
+            dictionary: Dictionary::default(),
         }
+    }
+
+    /// These, and the words of a policy.
+    pub(super) fn with(self, dictionary: Dictionary) -> Self {
+        Self { dictionary, ..self }
     }
 }
 
@@ -102,7 +112,7 @@ fn variants(body: &str) -> Vec<String> {
     bodies
 }
 
-/// The endless sequence of failures of this seed.
+/// The endless sequence of failures of this seed. Every other one has words of the policy's.
 pub(super) fn cases(seed: u64, words: &Vocabulary) -> impl Iterator<Item = Case> + use<> {
     let mut bytes = [0; 32];
     bytes
@@ -117,9 +127,16 @@ pub(super) fn cases(seed: u64, words: &Vocabulary) -> impl Iterator<Item = Case>
     };
     let mut runner = TestRunner::new_with_rng(config, rng);
     let strategy = strategy(words);
+    let dictionary = words.dictionary.clone();
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut is_plain = false;
     std::iter::from_fn(move || {
-        let tree = strategy.new_tree(&mut runner).ok()?;
-        Some(tree.current())
+        let mut case = strategy.new_tree(&mut runner).ok()?.current();
+        is_plain = !is_plain;
+        if !is_plain && !dictionary.is_empty() {
+            dictionary.insert(&mut case, &mut random);
+        }
+        Some(case)
     })
 }
 

@@ -1,7 +1,8 @@
 //! The checks that every policy must pass: a host's validation, the same answer to the same failure, and a valid answer within limits to every failure.
 //!
-//! `generate` generates failures, `fuzz` evaluates the policy with them, `shrink` minimises a failure that the policy does not handle, `paste` writes it as a scenario, and `warnings` finds decisions that are rarely intended.
+//! `generate` generates failures, with what `dictionary` finds in the policy's file, `fuzz` evaluates the policy with them, `shrink` minimises a failure that the policy does not handle, `paste` writes it as a scenario, and `warnings` finds decisions that are rarely intended.
 
+mod dictionary;
 mod fuzz;
 mod generate;
 mod paste;
@@ -17,6 +18,7 @@ use backstop_core::failure::{Failure, Milliseconds};
 use backstop_engine::{EvaluationError, Limits, Payload, Policy, Sandbox, probe};
 use backstop_versions::outcome::{Found, Kind, Outcome, Row, Tried};
 use backstop_versions::scenario::{Scenario, answer, plain_failure};
+use dictionary::Dictionary;
 use fuzz::{Fault, Findings};
 use generate::Vocabulary;
 
@@ -90,6 +92,7 @@ pub fn run(
         let outcome = Outcome::new(Kind::Check, Check::Accepted.name(longest));
         return vec![accepted(outcome, &policy)];
     }
+    let words = Vocabulary::of(plan.scenarios).with(Dictionary::of(subject.file()));
     let mut findings: Option<Findings> = None;
     let mut outcomes = Vec::new();
     for (check, name) in wanted {
@@ -97,9 +100,10 @@ pub fn run(
         let outcome = Outcome::new(Kind::Check, name);
         let mut outcome = match check {
             Check::Accepted => accepted(outcome, &policy),
-            Check::Repeatable => repeatable(outcome, subject, plan, &policy),
+            Check::Repeatable => repeatable(outcome, subject, plan, &words, &policy),
             Check::Fuzzed(fault) => {
-                let findings = findings.get_or_insert_with(|| fuzz::run(&policy, plan, progress));
+                let findings =
+                    findings.get_or_insert_with(|| fuzz::run(&policy, plan, &words, progress));
                 fuzzed(outcome, fault, findings, plan)
             }
         };
@@ -154,6 +158,7 @@ fn repeatable(
     mut outcome: Outcome,
     subject: &Subject,
     plan: &Plan<'_>,
+    words: &Vocabulary,
     policy: &Policy,
 ) -> Outcome {
     let other = if subject.compiling() < MAX_COMPILE_TIME {
@@ -171,8 +176,7 @@ fn repeatable(
         }
     );
     let mut keeps_state = false;
-    for case in generate::cases(plan.seed, &Vocabulary::of(plan.scenarios)).take(REPEATED as usize)
-    {
+    for case in generate::cases(plan.seed, words).take(REPEATED as usize) {
         let payload = case.payload();
         let evaluate = |policy: &Policy| policy.evaluate(&case.failure, &payload);
         let first = evaluate(policy);

@@ -13,7 +13,7 @@ pub struct Plan<'a> {
     pub longest_delay: Milliseconds,
     /// The author's scenarios. Generated failures reuse their codes, details, attributes and payloads.
     pub scenarios: &'a [Scenario],
-    /// The seed of the generated failures. The same seed and scenarios give the same failures.
+    /// The seed of the generated failures. The same seed, scenarios and policy give the same failures.
     pub seed: u64,
     /// The number of generated failures. Without it, as many as fit into a few seconds.
     pub cases: Option<u32>,
