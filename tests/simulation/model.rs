@@ -8,7 +8,7 @@ use backstop_queue::{
     Connections, LocalSettings, Message, Outgoing, Queue, ReceiptHandle, VisibilityTimeout,
 };
 use backstop_tests::aws::{Queues, config};
-use backstop_tests::emulator::ministack;
+use backstop_tests::emulator::{Emulator, fauxqs, ministack};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::{Instant, sleep_until};
@@ -150,12 +150,12 @@ async fn compare(seed: u64, fifo: bool, mut sides: [Side; 2]) -> usize {
     received
 }
 
-/// A queue of the model and one of the emulator.
-async fn both(fifo: bool) -> [Side; 2] {
+/// A queue of the model and one of an emulator.
+async fn both(emulator: &Emulator, fifo: bool) -> [Side; 2] {
     let queues = if fifo {
-        Queues::fifo(&ministack().endpoint, &[]).await
+        Queues::fifo(&emulator.endpoint, &[]).await
     } else {
-        Queues::standard(&ministack().endpoint, &[]).await
+        Queues::standard(&emulator.endpoint, &[]).await
     };
     let emulator = Connections::with_sdk(config(&queues.endpoint).await);
     let name = if fifo { "model.fifo" } else { "model" };
@@ -175,8 +175,19 @@ async fn the_model_answers_as_an_emulator_does() {
     let mut all = tokio::task::JoinSet::new();
     for seed in 0..24 {
         let fifo = seed % 2 == 1;
-        let sides = both(fifo).await;
+        let sides = both(ministack(), fifo).await;
         all.spawn(compare(seed, fifo, sides));
+    }
+    let received: usize = all.join_all().await.into_iter().sum();
+    assert!(received > 20, "{received}");
+}
+
+#[tokio::test]
+async fn the_model_answers_as_another_emulator_does() {
+    let mut all = tokio::task::JoinSet::new();
+    for seed in 100..112 {
+        let sides = both(fauxqs(), false).await;
+        all.spawn(compare(seed, false, sides));
     }
     let received: usize = all.join_all().await.into_iter().sum();
     assert!(received > 20, "{received}");
