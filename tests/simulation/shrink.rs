@@ -67,8 +67,5 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
         messages,
         ..plan.clone()
     });
-    disturbances
-        .chain(simpler(plan))
-        .chain(messages)
-        .collect()
+    disturbances.chain(simpler(plan)).chain(messages).collect()
 }
