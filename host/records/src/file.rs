@@ -93,7 +93,9 @@ impl<W: Write> LineWriter for WholeLines<W> {
         together.clear();
         lines.iter().for_each(|line| together.extend(line));
         let (mut rest, mut all) = (together.as_slice(), Ok(()));
-        while let Err((written, error)) = self.write(rest) {
+        while !rest.is_empty()
+            && let Err((written, error)) = self.write(rest)
+        {
             // The line that could not be written to its end is lost; those behind it are tried.
             let (_, left) = rest.split_at(written);
             let end = left.iter().position(|byte| *byte == b'\n');
@@ -292,6 +294,35 @@ mod tests {
 
     fn lines(path: &Path) -> usize {
         fs::read_to_string(path).unwrap().lines().count()
+    }
+
+    /// A disk that takes three bytes and is full from then on.
+    struct Full(usize);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(3 - self.0);
+            self.0 += taken;
+            if taken == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_disk_that_stays_full_costs_each_line_and_no_more() {
+        let mut lines = WholeLines::to(Full(0), false);
+        for lost in [2, 3] {
+            let batch = vec![b"{\"a\":1}\n".to_vec(); lost];
+            let error = lines.write_lines(&batch).unwrap_err();
+            assert_eq!(error.lines, u64::try_from(lost).unwrap());
+            assert_eq!(error.error.kind(), io::ErrorKind::StorageFull);
+        }
     }
 
     /// The time passes after which the name of the file is looked at.
