@@ -127,13 +127,23 @@ impl Function {
             Self::MinBy => first_by(format, first.keyed(of)?, Ordering::Less)?,
             Self::Merge => {
                 let mut merged = Fields::default();
+                let mut next = first.object()?;
                 loop {
-                    for (name, value) in first.object()? {
+                    for (name, value) in next {
                         merged.put(name, value);
                     }
                     if first.is_empty() {
                         break merged.into_object();
                     }
+                    next = match (format, first.value()?) {
+                        (_, Json::Object(fields)) => fields,
+                        // Powertools for TypeScript checks the first argument only, and JavaScript merges nothing of these.
+                        (
+                            RecordFormat::TypeScript,
+                            Json::Null | Json::Bool(_) | Json::Number(_),
+                        ) => Vec::new(),
+                        (_, other) => return Err(expected("an object", type_of(&other))),
+                    };
                 }
             }
             Self::NotNull => {

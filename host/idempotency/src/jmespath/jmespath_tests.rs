@@ -146,6 +146,17 @@ fn base64_is_read_as_each_library_reads_it() {
 }
 
 #[test]
+fn typescript_merges_nothing_of_what_is_missing() {
+    let event = r#"{"a": {"x": 1}, "b": {"x": 2, "y": 3}}"#;
+    for expression in ["merge(a, c, b)", "merge(a, `7`, b)"] {
+        assert!(found(RecordFormat::Python, expression, event).is_err());
+        let found = found(RecordFormat::TypeScript, expression, event).unwrap();
+        assert_eq!(found, Json::parse(r#"{"x": 2, "y": 3}"#).unwrap());
+    }
+    assert!(found(RecordFormat::TypeScript, "merge(c, a)", event).is_err());
+}
+
+#[test]
 fn an_array_that_typescript_changes_in_the_event_is_used_once() {
     let event = r#"{"a": [1, 2], "b": 7}"#;
     for (expression, is_known) in [
