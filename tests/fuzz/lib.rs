@@ -13,6 +13,7 @@ mod battery;
 mod configuration;
 mod corpus;
 mod edits;
+mod heavy;
 mod interface;
 mod lambda;
 mod letters;

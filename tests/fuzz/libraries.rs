@@ -78,7 +78,9 @@ impl Process {
 }
 
 /// What is refused here and not there, for a reason that its document gives: a repeat is then an error and never another key.
-const REFUSED: [&str; 9] = [
+const REFUSED: [&str; 10] = [
+    // Lists of pairs, and characters by their place.
+    "merge: expected an object",
     // An expression with `&` as the argument of a function that takes values.
     "not an expression",
     "TypeScript",

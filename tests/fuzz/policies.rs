@@ -13,6 +13,7 @@ use wasmparser::{Validator, WasmFeatures};
 
 use crate::assert_readable;
 use crate::battery::processor_time;
+use crate::heavy;
 
 /// Limits with which no input takes long.
 pub(crate) fn limits() -> Limits {
@@ -100,8 +101,11 @@ fn assert_is_valid(bytes: &[u8]) {
 /// The most processor time and the most memory of compiling a file without anything in it, in this build.
 const LEAST_TIME: Duration = Duration::from_secs(2);
 
-/// The shape of a file bounds what compiling it costs: it takes the share of the compiler's limits that its measures have of theirs, and what the compiler gets has no larger shape than the file.
+/// The shape of a file, or of a policy that is [made](heavy) of the input, bounds what compiling it costs: it takes the share of the compiler's limits that its measures have of theirs, and what the compiler gets has no larger shape than the file.
 pub(crate) fn compile_cost(input: &[u8]) {
+    let made = heavy::policy(input);
+    let is_file = input.starts_with(b"\0asm") || input.starts_with(b"(");
+    let input = made.as_deref().filter(|_| !is_file).unwrap_or(input);
     let Ok(bytes) = encode(input, limits().component) else {
         return;
     };

@@ -70,6 +70,10 @@ pub(crate) fn decision_record(input: &[u8]) {
             assert_eq!(again, event, "{written}");
         }
     }
+    // As what gzip has compressed, it may be damaged.
+    if input.starts_with(&[0x1f, 0x8b]) {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("decisions.jsonl");
     std::fs::write(&path, input).unwrap();
@@ -97,11 +101,8 @@ pub(crate) fn decision_record(input: &[u8]) {
     let mut compressed = GzEncoder::new(std::fs::File::create(&path).unwrap(), Compression::fast());
     compressed.write_all(input).unwrap();
     compressed.finish().unwrap();
-    // Input that is compressed itself is read as it was before.
-    if !input.starts_with(&[0x1f, 0x8b]) {
-        assert_eq!(report(2), plain);
-        assert_eq!(life(), told);
-    }
+    assert_eq!(report(2), plain);
+    assert_eq!(life(), told);
 }
 
 fn assert_counts(report: &Report) {
