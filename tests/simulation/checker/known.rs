@@ -53,6 +53,10 @@ pub(super) struct Known {
     /// It was delivered twice: from then on there may be two of everything.
     pub(super) duplicated: bool,
     pub(super) gone: bool,
+    /// Who has deleted it.
+    pub(super) deleted_by: Option<u64>,
+    /// A receive brought it although it was in flight, or deleted.
+    pub(super) redelivered: bool,
 }
 
 /// A retry that a host has decided.

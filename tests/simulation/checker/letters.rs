@@ -31,7 +31,9 @@ impl Checker<'_> {
         known.duplicated |= is_other || sent_back > letters;
         known.succeeded = false;
         known.gone = false;
-        known.receives = 0;
+        if !is_other {
+            known.receives = 0;
+        }
         known.attempts = 0;
         known.pending = None;
         known.idle.clear();

@@ -128,6 +128,7 @@ impl Checker<'_> {
                 let known = self.known(*number);
                 known.receives += 1;
                 known.duplicated = true;
+                known.redelivered = true;
             }
             Event::Faulty {
                 number, operation, ..
@@ -136,8 +137,9 @@ impl Checker<'_> {
                 let host = self.host(*host);
                 host.in_flight = host.in_flight.max(*in_flight);
             }
-            Event::Deleted { number, .. } => {
+            Event::Deleted { host, number } => {
                 let known = self.known(*number);
+                known.deleted_by = Some(*host);
                 let may = known.succeeded || known.letters > 0 || known.copies > 0;
                 known.gone = true;
                 known.is_both = false;
@@ -288,6 +290,8 @@ impl Checker<'_> {
             known.wake = None;
             known.doubt = at + DOUBT;
             known.letter_unsure |= operation == "SendMessageBatch" || number.is_none();
+            // Not deleted after its letter, it may die once more.
+            known.letter_unsure |= known.letters > 0;
             known.uncounted |= operation == "ReceiveMessage" && number.is_some();
         }
     }
@@ -309,6 +313,10 @@ impl Checker<'_> {
         let excused = known.may(at);
         let due = known.due;
         let twice = !known.under_way.is_empty();
+        // Another copy of it is another message.
+        let are_copies = known.copies > 0 || known.sent_back > 0;
+        let is_again = known.under_way.contains(&host);
+        let is_after = known.deleted_by == Some(host) && !known.redelivered;
         known.attempts += 1;
         known.pending = None;
         known.attempted_by.insert(host);
@@ -316,6 +324,12 @@ impl Checker<'_> {
         known.due = None;
         self.rule(Rule::OnceAtATime, excused, !twice, at, || {
             format!("message {number} is attempted twice at once")
+        });
+        let holds = !is_again && !is_after;
+        self.rule(Rule::OnceByOneHost, are_copies, holds, at, || {
+            format!(
+                "host {host} attempts message {number} twice at once, or after it has deleted it"
+            )
         });
         self.rule(Rule::InOrder, !fifo, blocking.is_empty(), at, || {
             format!("message {number} is attempted before {blocking:?} of its group have ended")

@@ -13,6 +13,8 @@ pub(crate) enum Rule {
     KeptInvisible,
     /// A message is attempted once at a time.
     OnceAtATime,
+    /// A host never has two attempts of one message under way, and attempts none that it has deleted.
+    OnceByOneHost,
     /// No attempt comes before its due time.
     NotEarly,
     /// Messages of a group are attempted in their order.
@@ -61,11 +63,12 @@ pub(crate) enum Rule {
     BoundedRequests,
 }
 
-pub(crate) const ALL: [Rule; 27] = [
+pub(crate) const ALL: [Rule; 28] = [
     Rule::DeletedWhenDone,
     Rule::CopiedWhereAnnounced,
     Rule::KeptInvisible,
     Rule::OnceAtATime,
+    Rule::OnceByOneHost,
     Rule::NotEarly,
     Rule::InOrder,
     Rule::CountedReceives,

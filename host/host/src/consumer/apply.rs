@@ -140,7 +140,14 @@ async fn hide(
     decided: DecidedFailure<'_>,
 ) {
     let since = Instant::now();
-    if shared.settler.take(message).hide(timeout).await.is_err() {
+    let mut hidden = shared.settler.take(message).hide(timeout).await;
+    // It was received again meanwhile: the receipt handle was an old one.
+    let later = shared.receipts.later(message);
+    if let Some(later) = &later {
+        hidden = shared.settler.take(later).hide(timeout).await;
+    }
+    let message = later.as_deref().unwrap_or(message);
+    if hidden.is_err() {
         shared.stats.unsettled.add(1);
         return;
     }

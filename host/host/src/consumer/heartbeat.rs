@@ -1,5 +1,6 @@
 //! Keeps the messages of a receive invisible while they are handled.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -39,8 +40,8 @@ pub(super) struct Heartbeat {
 
 /// A message that is kept invisible until it is released.
 struct Kept {
-    /// The address of the message.
-    identity: usize,
+    /// A hash of the id: a later receive has another address.
+    identity: u64,
     /// Locked during its renewal. `None` once it is released.
     message: Mutex<Option<Arc<Message>>>,
 }
@@ -66,7 +67,7 @@ impl Heartbeats {
         let messages = messages.into_iter().map(|message| {
             received.get_or_insert(message.received);
             Kept {
-                identity: address(message),
+                identity: identity(message),
                 message: Mutex::new(Some(Arc::clone(message))),
             }
         });
@@ -111,11 +112,13 @@ impl Heartbeat {
         let _ = self.renewing.set(AbortOnDropHandle::new(task));
     }
 
-    /// Stops to keep this message invisible. A renewal of it under way has ended when this returns.
+    /// Stops to keep this message invisible, of which there may be a later receive. A renewal of it under way has ended when this returns.
     pub(super) async fn release(&self, message: &Message) {
-        let is_it = |kept: &&Kept| kept.identity == address(message);
-        if let Some(kept) = self.messages.iter().find(is_it) {
-            kept.message.lock().await.take();
+        let released = identity(message);
+        for kept in &*self.messages {
+            if kept.identity == released {
+                kept.message.lock().await.take();
+            }
         }
     }
 }
@@ -130,15 +133,17 @@ fn third(shared: &Shared) -> Duration {
     shared.visibility.as_duration() / 3
 }
 
-fn address(message: &Message) -> usize {
-    std::ptr::from_ref(message).addr()
+fn identity(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    message.id.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Kept {
     /// Keeps the message invisible for another visibility timeout, as far as SQS's 12 hours from its receive allow.
     async fn renew(&self, shared: &Shared, until: Instant) {
         let message = self.message.lock().await;
-        let Some(message) = &*message else {
+        let Some(message) = message.as_ref().and_then(|it| shared.receipts.kept(it)) else {
             return;
         };
         let longest = VisibilityTimeout::rounded_up(message.max_delay().as_duration());
@@ -148,7 +153,7 @@ impl Kept {
         }
         match shared
             .settler
-            .change_visibility_now(message, timeout, until)
+            .change_visibility_now(&message, timeout, until)
             .await
         {
             Ok(()) => {}

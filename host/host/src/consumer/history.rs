@@ -105,12 +105,6 @@ impl History {
             .map_or(known, |inferred| inferred.max(known))
     }
 
-    /// Whether another attempt of the message has failed since this receive: a later one brought it, while this one waited for its turn. What became of it then holds.
-    pub(super) fn is_overtaken(&self, message: &Message) -> bool {
-        let failed_at = self.remembered(message).failed_at;
-        failed_at.is_some_and(|at| at > message.received)
-    }
-
     /// The attempts that are known to have failed: by this process, or by the message's envelope. Receives by other processes may have been none.
     pub(super) fn known_attempts(&self, message: &Message) -> u32 {
         let remembered = self.remembered(message);
@@ -351,7 +345,6 @@ mod tests {
         history.failed(&later, history.attempt(&later));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(history.attempt(&older).get(), 1);
-        assert!(history.is_overtaken(&older) && !history.is_overtaken(&received(3)));
         history.failed(&older, history.attempt(&older));
         // The next one follows both.
         assert_eq!(history.attempt(&received(3)).get(), 3);

@@ -92,6 +92,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat:
             handled().instrument(span).await
         };
         heartbeat.release(&message).await;
+        shared.receipts.ended(&message);
         if !is_removed && shared.fifo {
             if !messages.is_empty() {
                 let behind = messages.iter().count();
@@ -102,6 +103,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat:
     }
     for message in messages.iter() {
         heartbeat.release(message).await;
+        shared.receipts.ended(message);
     }
     if !messages.is_empty() {
         Box::pin(hand_back(shared, messages)).await;
@@ -132,13 +134,21 @@ async fn receive_first(
         shared.stats.duplicates.add(1);
         return requests::delete(shared, message).await;
     }
-    if shared.history.is_overtaken(message) {
-        // Its receipt handle is an old one: nothing is changed by it.
+    if !shared.receipts.begins(message) {
+        // What is done about the message is done by the receipt handle of its last receive.
         tracing::info!(
-            "the message was received again and attempted, while this receive waited for its turn: this one is not attempted"
+            "the message was received twice, because its visibility timeout was over: this receive is not attempted"
         );
+        shared.history.skipped(message);
         return false;
     }
+    let is_removed = begun(shared, message, heartbeat).await;
+    shared.receipts.settled(message);
+    is_removed
+}
+
+/// Handles a message that has its turn. Returns whether it has left the queue.
+async fn begun(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heartbeat) -> bool {
     let in_hand = shared.settler.take(message);
     let woken = |envelope: &MessageEnvelope| {
         let due = shared.waiting.woken(message, envelope)?;
@@ -212,6 +222,9 @@ async fn handle(
     };
     // Another attempt of its key may begin while this one is settled.
     drop(turn);
+    // By an old receipt handle, nothing can be changed.
+    let later = shared.receipts.later(message);
+    let message = later.as_ref().unwrap_or(message);
     if let Outcome::Unavailable(error) = &outcome {
         shared.gate.close(error, &shared.handler);
     }

@@ -1,6 +1,6 @@
 //! The standalone consumer of one queue.
 //!
-//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` has it [settled](backstop_settle::Settler). `held` sends refused dead letters again, and `requests` makes the last requests about a message. `heartbeat` keeps messages invisible meanwhile, and `gate` stops all of it while the worker is unavailable, `controls` while an operator wants it. The `breaker` says whether an attempt is worthwhile, `controls::each` whether its key has a turn, and `held_back` keeps what is `not_now`.
+//! A message moves forward through these modules: `receive` polls the queue as far as the `budget` allows, `workers` take lanes one after another, `lane` handles the messages of one in their order, `attempt` runs the handler, the [`Decider`] decides about a failure, and `apply` has it [settled](backstop_settle::Settler). `held` sends refused dead letters again, and `requests` makes the last requests about a message. `heartbeat` keeps messages invisible meanwhile, `receipts` says which receive of a message counts, and `gate` stops all of it while the worker is unavailable, `controls` while an operator wants it. The `breaker` says whether an attempt is worthwhile, `controls::each` whether its key has a turn, and `held_back` keeps what is `not_now`.
 
 mod apply;
 mod attempt;
@@ -22,6 +22,7 @@ mod measures;
 mod not_now;
 mod polling;
 mod previous;
+mod receipts;
 mod receive;
 mod recent;
 mod requests;
@@ -54,6 +55,7 @@ use held::Held;
 use history::History;
 use kept_waiting::KeptWaiting;
 use previous::Previous;
+use receipts::Receipts;
 use receive::{Pollers, SHORTEST_POLL};
 use returned::Files;
 
@@ -110,6 +112,7 @@ struct Shared {
     history: History,
     previous: Previous,
     copies: Copies,
+    receipts: Receipts,
     held: Held,
     waiting: Arc<Waiting>,
     stats: Arc<Stats>,
@@ -185,11 +188,9 @@ impl Consumer {
     }
 
     /// Reads and writes the files of its folder by the task that needs them, so that nothing depends on how threads take turns: for simulations.
-    pub fn in_place(self) -> Self {
-        Self {
-            files: FileWork::InPlace,
-            ..self
-        }
+    pub fn in_place(mut self) -> Self {
+        self.files = FileWork::InPlace;
+        self
     }
 
     /// Its decider.
@@ -303,6 +304,7 @@ impl Consumer {
             history: History::of(fifo).kept_in(returned),
             previous: Previous::default(),
             copies: Copies::default(),
+            receipts: Receipts::default(),
             stats: Arc::clone(&stats),
             stop: stop.clone(),
             received_all: CancellationToken::new(),

@@ -236,9 +236,10 @@ impl Pollers {
             return;
         }
         let lanes = into_lanes(messages, shared.fifo);
-        let messages = lanes.iter().flat_map(Messages::iter);
+        let messages = || lanes.iter().flat_map(Messages::iter);
+        shared.receipts.received(messages());
         let token = self.lanes.token();
-        let heartbeat = self.heartbeats.keep(shared, messages, token);
+        let heartbeat = self.heartbeats.keep(shared, messages(), token);
         let callers = shared.callers.as_ref().map(|it| it.begin(lanes.len()));
         let mut callers = callers.into_iter().flatten();
         let lanes = lanes.into_iter().map(|messages| {

@@ -14,7 +14,11 @@ const RETURN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Deletes a message. Returns whether it has left the queue.
 pub(super) async fn delete(shared: &Shared, message: &Message) -> bool {
-    let is_removed = shared.settler.take(message).delete().await.is_ok();
+    let mut is_removed = shared.settler.take(message).delete().await.is_ok();
+    // It was received again meanwhile: the receipt handle was an old one.
+    if let Some(later) = shared.receipts.later(message) {
+        is_removed = shared.settler.take(&later).delete().await.is_ok();
+    }
     if !is_removed {
         shared.stats.unsettled.add(1);
     }

@@ -1,0 +1,196 @@
+//! Which receive of a message counts: a host that was frozen, or whose requests were late, receives a message again that it has in hand.
+//!
+//! By the receipt handle of the earlier receive nothing can be changed any more. So the last receive counts: one that waits for its turn takes the place of the earlier one, and while an attempt is under way, what follows from it is done by the last receipt handle. No message is attempted twice at once by one host.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use backstop_core::lock::lock;
+
+use super::recent::Key;
+use crate::queue::Message;
+
+/// The messages in hand, each with its last receive.
+#[derive(Debug, Default)]
+pub(super) struct Receipts {
+    in_hand: Mutex<HashMap<Key, InHand>>,
+    hashes: RandomState,
+}
+
+#[derive(Debug)]
+struct InHand {
+    last: Arc<Message>,
+    /// The receives in hand.
+    receives: usize,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Waits,
+    UnderWay,
+    /// What follows from its attempt is done.
+    Settled,
+}
+
+impl Receipts {
+    /// These messages are in hand from now on, each until its receive [has ended](Self::ended).
+    pub(super) fn received<'a>(&self, messages: impl Iterator<Item = &'a Arc<Message>>) {
+        let mut all = self.lock();
+        for message in messages {
+            match all.entry(self.key(message)) {
+                Entry::Vacant(entry) => {
+                    entry.insert(InHand {
+                        last: Arc::clone(message),
+                        receives: 1,
+                        stage: Stage::Waits,
+                    });
+                }
+                Entry::Occupied(entry) => {
+                    let in_hand = entry.into_mut();
+                    in_hand.last = Arc::clone(message);
+                    in_hand.receives += 1;
+                    if in_hand.stage == Stage::Settled {
+                        in_hand.stage = Stage::Waits;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether this receive is the one that counts, and no attempt of its message is under way. One is from then on.
+    pub(super) fn begins(&self, message: &Arc<Message>) -> bool {
+        let mut all = self.lock();
+        let Some(in_hand) = all.get_mut(&self.key(message)) else {
+            return true;
+        };
+        let begins = in_hand.stage == Stage::Waits && Arc::ptr_eq(&in_hand.last, message);
+        if begins {
+            in_hand.stage = Stage::UnderWay;
+        }
+        begins
+    }
+
+    /// The last receive of a message that is attempted, if it has another receipt handle.
+    pub(super) fn later(&self, message: &Message) -> Option<Arc<Message>> {
+        let all = self.lock();
+        let in_hand = all.get(&self.key(message))?;
+        let is_other = in_hand.last.receipt_handle != message.receipt_handle;
+        let is_later = in_hand.stage == Stage::UnderWay && is_other;
+        is_later.then(|| Arc::clone(&in_hand.last))
+    }
+
+    /// By which receive a message is kept invisible: the last one, until what follows from its attempt is done.
+    pub(super) fn kept(&self, message: &Arc<Message>) -> Option<Arc<Message>> {
+        let all = self.lock();
+        match all.get(&self.key(message)) {
+            Some(in_hand) if in_hand.receives > 1 => {
+                (in_hand.stage != Stage::Settled).then(|| Arc::clone(&in_hand.last))
+            }
+            Some(_) | None => Some(Arc::clone(message)),
+        }
+    }
+
+    /// What follows from the attempt of this message is done.
+    pub(super) fn settled(&self, message: &Message) {
+        let mut all = self.lock();
+        if let Some(in_hand) = all.get_mut(&self.key(message)) {
+            in_hand.stage = Stage::Settled;
+        }
+    }
+
+    /// This receive is no longer in hand.
+    pub(super) fn ended(&self, message: &Message) {
+        let mut all = self.lock();
+        if let Entry::Occupied(mut entry) = all.entry(self.key(message)) {
+            let in_hand = entry.get_mut();
+            in_hand.receives -= 1;
+            if in_hand.receives == 0 {
+                entry.remove();
+            }
+        }
+    }
+
+    /// Copies of a message have its id, and came at other times.
+    fn key(&self, message: &Message) -> Key {
+        self.hashes.hash_one((&message.id, message.kept_since.0))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, InHand>> {
+        lock(&self.in_hand)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{ReceiptHandle, ordinary_message};
+
+    fn receive(receipts: &Receipts, handle: &str) -> Arc<Message> {
+        let message = Arc::new(Message {
+            receipt_handle: ReceiptHandle(handle.into()),
+            ..ordinary_message()
+        });
+        receipts.received([&message].into_iter());
+        message
+    }
+
+    #[test]
+    fn of_two_receives_that_wait_for_their_turn_the_last_one_begins() {
+        let receipts = Receipts::default();
+        let (older, later) = (receive(&receipts, "a"), receive(&receipts, "b"));
+        assert!(!receipts.begins(&older) && receipts.begins(&later));
+        assert_eq!(receipts.later(&later), None);
+        receipts.settled(&later);
+        receipts.ended(&later);
+        // It is over before the older one has its turn.
+        assert!(!receipts.begins(&older));
+        receipts.ended(&older);
+        assert!(receipts.lock().is_empty());
+    }
+
+    #[test]
+    fn what_follows_from_an_attempt_is_done_by_the_last_receive() {
+        let receipts = Receipts::default();
+        let older = receive(&receipts, "a");
+        assert!(receipts.begins(&older));
+        assert_eq!(receipts.later(&older), None);
+        let later = receive(&receipts, "b");
+        assert!(!receipts.begins(&later));
+        assert_eq!(receipts.later(&older), Some(Arc::clone(&later)));
+        assert_eq!(receipts.kept(&older), Some(Arc::clone(&later)));
+        receipts.settled(&older);
+        // Its last visibility stays as it is.
+        assert_eq!(receipts.kept(&later), None);
+        receipts.ended(&older);
+        receipts.ended(&later);
+        let next = receive(&receipts, "c");
+        assert!(receipts.begins(&next));
+        assert_eq!(receipts.kept(&next), Some(next));
+    }
+
+    #[test]
+    fn a_message_that_comes_again_while_an_old_receive_waits_begins() {
+        let receipts = Receipts::default();
+        let (older, later) = (receive(&receipts, "a"), receive(&receipts, "b"));
+        assert!(receipts.begins(&later));
+        receipts.settled(&later);
+        receipts.ended(&later);
+        let next = receive(&receipts, "c");
+        assert!(receipts.begins(&next) && !receipts.begins(&older));
+    }
+
+    #[test]
+    fn a_copy_is_another_message() {
+        let receipts = Receipts::default();
+        let first = receive(&receipts, "a");
+        let copy = Arc::new(Message {
+            kept_since: first.kept_since.plus(std::time::Duration::from_millis(1)),
+            ..(*first).clone()
+        });
+        receipts.received([&copy].into_iter());
+        assert!(receipts.begins(&first) && receipts.begins(&copy));
+    }
+}
