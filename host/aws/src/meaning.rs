@@ -98,6 +98,16 @@ const MEANINGS: &[(Meaning, &str, &str)] = &[
         "SQS: the request or an entry",
         "BatchEntryIdsNotDistinct EmptyBatchRequest InvalidAttributeName InvalidAttributeValue InvalidBatchEntryId InvalidIdFormat MessageNotInflight ReceiptHandleIsInvalid TooManyEntriesInBatchRequest",
     ),
+    (
+        Refused,
+        "Firehose: the request or a record",
+        "InvalidArgument",
+    ),
+    (
+        Unusable,
+        "Firehose: a stream that accepts records of CloudWatch Logs alone",
+        "InvalidSource",
+    ),
 ];
 
 impl Meaning {

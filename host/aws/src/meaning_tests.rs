@@ -112,7 +112,9 @@ fn each_code_means_what_its_service_documents() {
             Failed,
             "TransactionInProgressException 400, RequestTimeout 400, KMSInternalException 400, Unheard 400, Unheard 408",
         ),
+        (Unusable, "InvalidSourceException 400"),
         // The request or one of its entries.
+        (Refused, "InvalidArgumentException 400"),
         (
             Refused,
             "AWS.SimpleQueueService.BatchRequestTooLong 400, InvalidMessageContents 400, InvalidParameterValue 400",
