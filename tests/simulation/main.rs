@@ -12,6 +12,7 @@
 )]
 
 mod checker;
+mod deliver;
 mod determinism;
 mod history;
 mod host;
