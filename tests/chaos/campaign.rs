@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_core::clock;
-use backstop_tests::process::peak_memory;
 use rustix::process::Signal;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
@@ -43,12 +42,14 @@ pub(crate) async fn run(settings: Settings) -> ExitCode {
     for queue in 0..QUEUES.len() {
         let of_queue = planned.iter().filter(|it| it.queue == queue).cloned();
         let of_queue: Vec<Planned> = of_queue.collect();
-        senders.spawn(producers::send_all(
-            Arc::clone(&world),
-            queue,
-            of_queue,
-            begin,
-        ));
+        // The messages of a FIFO queue have an order.
+        let producers = if QUEUES[queue].fifo { 1 } else { 8 };
+        for of in 0..producers {
+            let share = of_queue.iter().skip(of).step_by(producers).cloned();
+            let share = share.collect();
+            let world = Arc::clone(&world);
+            senders.spawn(producers::send_all(world, queue, share, begin));
+        }
     }
     let mut disturbing = JoinSet::new();
     let drawn = if settings.calm {
@@ -122,22 +123,21 @@ async fn supervise(world: Arc<World>) {
 
 fn watch_memory(world: &World) {
     for host in &world.hosts {
-        let id = host
-            .process
-            .try_lock()
-            .ok()
-            .and_then(|process| process.id());
-        let Some(id) = id.filter(|id| std::path::Path::new(&format!("/proc/{id}/status")).exists())
-        else {
-            continue;
-        };
-        // It may end at any moment.
-        if let Ok(memory) = std::panic::catch_unwind(|| peak_memory(id)) {
+        let id = host.process.try_lock().ok().and_then(|it| it.id());
+        if let Some(memory) = id.and_then(most_memory) {
             let mut log = world.log.lock().unwrap();
             let most = log.memory.entry(host.plan.name).or_default();
             *most = most.max(memory);
         }
     }
+}
+
+/// The most memory that a process has had resident, in MiB, unless it has ended meanwhile.
+fn most_memory(id: u32) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let most = status.lines().find_map(|it| it.strip_prefix("VmHWM:"))?;
+    let kibibytes: f64 = most.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes / 1_024.0)
 }
 
 async fn progress(world: Arc<World>, begin: Instant) {

@@ -19,7 +19,7 @@ use crate::lying::Planted;
 use crate::plan::{Disturbance, HOSTS, Kind, QUEUES, Side};
 use crate::site::{Window, World};
 use crate::workers::WorkerProcess;
-use crate::{hostile, operators};
+use crate::{deliveries, hostile, operators};
 
 /// Carries out a disturbance, and puts everything right again.
 pub(crate) async fn carry_out(world: Arc<World>, disturbance: Disturbance) {
@@ -45,10 +45,13 @@ pub(crate) async fn carry_out(world: Arc<World>, disturbance: Disturbance) {
         return;
     }
     let window = match host_of(kind) {
-        // One at a time for each host.
+        // One at a time for each host: a second one is left out, so that there is always calm again.
         Some(at) => {
             let host = &world.hosts[at];
-            let mut process = host.process.lock().await;
+            let Ok(mut process) = host.process.try_lock() else {
+                world.log.lock().unwrap().left_out += 1;
+                return;
+            };
             let window = began(&world);
             of_host(&world, host, &mut process, kind, lasts, from).await;
             window
@@ -270,6 +273,9 @@ async fn of_others(world: &World, kind: Kind, lasts: Duration, random: u64) {
         Kind::RedriveKilled { queue, damaged } => {
             let after = Some(lasts / 3);
             operators::redrive(world, queue, random, after, damaged).await;
+        }
+        Kind::Deliver { queue, damaged } => {
+            deliveries::deliver(world, queue, random, lasts / 4, damaged).await;
         }
         _ => {}
     }

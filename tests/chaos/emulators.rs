@@ -89,9 +89,8 @@ impl Emulator {
                 command
             }
             Kind::MiniStack => {
-                let mut command = Command::new(services().join("python/bin/python"));
+                let mut command = Command::new(services().join("python/bin/ministack"));
                 command
-                    .arg(top().join("tests/services/start_ministack.py"))
                     .env("BIND_HOST", "127.0.0.1")
                     .env("GATEWAY_PORT", &port)
                     .env("PERSIST_STATE", "1")

@@ -95,6 +95,13 @@ pub(crate) async fn collect(
         evidence.sent.insert(sent.n, sent);
     }
     evidence.planned = planned.into_iter().map(|it| (it.body.n, it)).collect();
+    for (planned, sent) in &world.log.lock().unwrap().delivered {
+        // What was given up is nobody's promise.
+        if let Some(sent) = sent {
+            evidence.planned.insert(sent.n, planned.clone());
+            evidence.sent.insert(sent.n, sent.clone());
+        }
+    }
     for worker in &world.workers {
         evidence.see_attempts(lines(&worker.lines).0);
     }

@@ -8,6 +8,7 @@
 
 mod campaign;
 mod checker;
+mod deliveries;
 mod disturb;
 mod emulators;
 mod evidence;

@@ -19,7 +19,7 @@ use crate::plan::{Kind, QUEUES};
 use crate::site::{Claim, World};
 
 /// How long a command may take. A redrive waits for letters that others hold.
-const LONGEST: Duration = Duration::from_secs(150);
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// Runs a command of an operator for the hosts with this cache, and keeps what it said.
 pub(crate) async fn ask(

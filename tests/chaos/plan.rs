@@ -232,6 +232,11 @@ pub(crate) enum Kind {
         queue: usize,
         damaged: bool,
     },
+    /// A delivery from a file, kill -9 in the middle, perhaps a damaged state, and the same command again.
+    Deliver {
+        queue: usize,
+        damaged: bool,
+    },
 }
 
 impl Kind {
@@ -263,6 +268,7 @@ impl Kind {
             Self::Reconsider { .. } => "reconsider",
             Self::Redrive { .. } => "redrive",
             Self::RedriveKilled { .. } => "redrive, killed and resumed",
+            Self::Deliver { .. } => "delivery, killed and run again",
         }
     }
 }
@@ -306,7 +312,7 @@ fn kind(random: &mut ChaCha8Rng) -> Kind {
         .unwrap();
     let with_clock = if is_first { 1 } else { 2 };
     let with_file = if is_first { 1 } else { 2 };
-    match random.random_range(0..30) {
+    match random.random_range(0..31) {
         0..2 => Kind::Kill { host },
         2..4 => Kind::Freeze { host },
         4..6 => Kind::Restart { host },
@@ -343,6 +349,10 @@ fn kind(random: &mut ChaCha8Rng) -> Kind {
         26 => Kind::Rollback { queue: with_file },
         27 => Kind::Reconsider { queue: with_file },
         28 => Kind::Redrive { queue },
+        29 => Kind::Deliver {
+            queue: queue % 3,
+            damaged: is_first,
+        },
         _ => Kind::RedriveKilled {
             queue,
             damaged: is_first,

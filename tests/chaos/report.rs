@@ -65,6 +65,7 @@ fn figures(world: &World, evidence: &Evidence, drained: Duration, took: Duration
         "letters-by-reason": reasons,
         "faults": evidence.windows.len(),
         "faults-by-kind": faults,
+        "left-out": log.left_out,
         "redriven": evidence.journals.iter().map(|it| it.deleted.len()).sum::<usize>(),
         "starts-of-hosts": evidence.lives.values().map(Vec::len).sum::<usize>(),
         "longest-stop-ms": stops.iter().max(),
@@ -110,6 +111,10 @@ fn markdown(figures: &Value, found: &Found) -> String {
         ("messages that still wait, for hours", "waiting"),
         ("letters that were redriven", "redriven"),
         ("disturbances", "faults"),
+        (
+            "left out, since their host was disturbed already",
+            "left-out",
+        ),
         ("starts of hosts", "starts-of-hosts"),
         ("stops by SIGTERM", "stops"),
         ("the longest stop, ms", "longest-stop-ms"),

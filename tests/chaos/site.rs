@@ -19,9 +19,11 @@ use crate::emulators::Emulator;
 use crate::host::Host;
 use crate::link::Link;
 use crate::lying::Planted;
+use crate::messages::Planned;
 use crate::plan::{
     ATTEMPT_TIMEOUT, GRACE, HOSTS, HostPlan, Kind, MAX_ATTEMPTS, QUEUES, SITES, VISIBILITY,
 };
+use crate::producers::Sent;
 use crate::workers::WorkerProcess;
 
 /// The size of the disk of a host's cache.
@@ -51,6 +53,10 @@ pub(crate) struct Log {
     pub(crate) wrong: Vec<String>,
     pub(crate) skipped: Vec<String>,
     pub(crate) notes: Vec<String>,
+    /// Disturbances of hosts that were disturbed already.
+    pub(crate) left_out: u32,
+    /// What `backstop deliver` was given; with what it has sent, if it says so.
+    pub(crate) delivered: Vec<(Planned, Option<Sent>)>,
     /// The most memory of each host, in mebibytes.
     pub(crate) memory: std::collections::BTreeMap<&'static str, f64>,
     /// How long each stop took, in milliseconds.
