@@ -14,7 +14,7 @@ help:
 	@echo "make dist    build what is released for x86-64 and arm64 Linux: archives, wheels, npm packages, deb, rpm and a container image, with checksums and an SBOM"
 	@echo "make policies  generate the SDK's bindings and build the built-in policies again, after a change in wit/ or policies/"
 	@echo "make packages  package every crate, and compile the packages by themselves"
-	@echo "make bench   measure decisions, languages, requests, failures, traces, waiting messages, the page, throughput, delivery, redrives, the retrier, idempotency, swaps, and the start of the Lambda handler"
+	@echo "make bench   measure Backstop beside what others use, and write one report with pictures: target/bench/report.md"
 
 # The command alone, with the dependencies of the workspace, so that `make test` builds none of them again.
 demo: toolchain
@@ -65,9 +65,18 @@ site: services
 	host/docs/site/build.py
 	host/docs/site/check.py
 
+# In the order of the report, which comes last. One alone: `make bench BENCHES=decision`.
+BENCHES ?= decision languages throughput scale consumer failure waiting page traces lambda deliver redrive idempotency retrier swaps
+
+# What others embed is a workspace of its own: nobody else compiles it.
+PEERS = cargo build --locked --release --manifest-path tests/benches/peers/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target}/peers
+
 bench: toolchain services
 	cargo build --locked --release --workspace --bins
-	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 BACKSTOP_CACHE=off cargo bench --locked --workspace --bench decision --bench languages --bench consumer --bench failure --bench traces --bench waiting --bench page --bench throughput --bench deliver --bench redrive --bench retrier --bench idempotency --bench swaps --bench lambda
+	$(PEERS) --package peers-plugin --target wasm32-unknown-unknown
+	$(PEERS) --package peers
+	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 BACKSTOP_CACHE=off cargo bench --locked --workspace $(foreach bench,$(BENCHES),--bench $(bench))
+	cargo bench --locked --workspace --bench report
 
 lambda: build
 	host/lambda/package.sh

@@ -1,9 +1,8 @@
 //! What the consumer costs: API requests for each message, memory at rest.
 //!
-//! `make bench` runs it, against fauxqs on the loopback address, and prints a table.
+//! `make bench` runs it, against fauxqs on the loopback address.
 #![allow(
     clippy::indexing_slicing,
-    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a test that can't go on fails"
 )]
@@ -22,6 +21,7 @@ use backstop_tests::backstop::Running;
 use backstop_tests::emulator::fauxqs;
 use backstop_tests::process::resident_memory;
 use backstop_tests_host::builtin;
+use tests_benches::{Better, Chapter, Figure, Table, Unit};
 use tokio_util::sync::CancellationToken;
 
 const MESSAGES: usize = 10_000;
@@ -29,13 +29,13 @@ const MESSAGES: usize = 10_000;
 #[tokio::main]
 async fn main() {
     needs_credentials();
-    println!("requests for each message, {MESSAGES} messages");
+    let mut table = Table::new("Requests for each message")
+        .column("requests", Unit::Number, Better::Less)
+        .column("floor", Unit::Number, None);
     let fine = consume(MESSAGES, |_| async { Ok(()) }).await;
-    row(
-        "all succeed",
-        format!("{:.3}", fine.requests_per_message),
-        "goal: 0.22 or less",
-    );
+    // A tenth of a receive and of a delete.
+    let figures = [fine.requests_per_message, 0.2];
+    table.ours("every message succeeds", figures.map(Figure::exact));
     let flaky = consume(MESSAGES, |message: Arc<Message>| async move {
         match message.receive_count.get() {
             1 => Err(Error::new("ECONNRESET", "")),
@@ -43,19 +43,23 @@ async fn main() {
         }
     })
     .await;
-    row(
-        "each fails once",
-        format!("{:.3}", flaky.requests_per_message),
-        "goal: 0.45 or less",
+    // A tenth of two receives, of a change of visibility and of a delete.
+    let figures = [flaky.requests_per_message, 0.4];
+    table.ours("every message fails once", figures.map(Figure::exact));
+    let mut chapter = Chapter::new(
+        "consumer",
+        "Requests and memory of the consumer",
+        "10,000 messages in fauxqs. A request for ten messages counts as a tenth for each. The floor is full batches of everything. Memory is that of `backstop run` three seconds after its start.",
     );
-
-    println!("\nmemory at rest, one queue, full-jitter");
-    let resident = resident_at_rest().await;
-    row(
-        "resident",
-        format!("{:.1} MiB", resident),
-        "goal: 50 MiB or less",
+    chapter.add(table);
+    let mut table = Table::new("A host at rest, one queue, full-jitter").column(
+        "resident memory",
+        Unit::Mebibytes,
+        Better::Less,
     );
+    table.ours("Backstop", [Figure::exact(resident_at_rest().await)]);
+    chapter.add(table);
+    chapter.write();
 }
 
 /// The library's connections take their credentials from the environment, as the command does.
@@ -66,10 +70,6 @@ fn needs_credentials() {
             "set {name}=test: the emulator takes any credentials"
         );
     }
-}
-
-fn row(what: &str, figure: String, remark: &str) {
-    println!("  {what:<36} {figure:>10}   {remark}");
 }
 
 async fn filled(count: usize) -> Queues {

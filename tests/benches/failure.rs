@@ -31,10 +31,13 @@ use backstop_versions::{LivePolicy, PartSpec, PolicySpec, Source};
 use futures_util::future::join_all;
 use mimalloc::MiMalloc;
 use nix::time::{ClockId, clock_gettime};
+use tests_benches::{Better, Chapter, Figure, Table, Unit};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use endless::{Endless, description};
+
+const ABOUT: &str = "What a failure costs a host, and where that goes: processor time of all threads, and allocations. Each row adds one step to the row above it; the rows take turns, seven rounds. The queue is a stand-in that answers at once, so what requests to SQS cost is not in it.";
 
 /// The failures of a row in each round.
 const FAILURES: usize = 20_000;
@@ -193,27 +196,27 @@ fn table(runtime: &Runtime) {
         }
     }
     IS_COUNTING.store(true, Relaxed);
-    println!("| a failure | processor time | added | a second | allocations |");
-    println!("|---|---:|---:|---:|---:|");
+    let mut table = Table::new("A failure, and each step that is added")
+        .column("processor time", Unit::Microseconds, Better::Less)
+        .column("added", Unit::Microseconds, None)
+        .column("failures a second", Unit::PerSecond, Better::More)
+        .column("allocations", Unit::Number, Better::Less);
     let mut before = 0.0;
     for (row, costs) in ROWS.iter().zip(rounds) {
-        let each = 1e6 * median(costs.iter().map(|it| it.processor)) / FAILURES as f64;
-        let rate = FAILURES as f64 / median(costs.iter().map(|it| it.elapsed.as_secs_f64()));
+        let each = Figure::of(costs.iter().map(|it| 1e6 * it.processor / FAILURES as f64));
+        let seconds = costs.iter().map(|it| it.elapsed.as_secs_f64());
+        let rate = Figure::of(seconds.map(|it| FAILURES as f64 / it));
         let allocations = (row.measure)(runtime, FAILURES).allocations as f64 / FAILURES as f64;
-        let added = if row.is_step {
-            format!("{:.1} µs", each - std::mem::replace(&mut before, each))
-        } else {
-            String::new()
-        };
-        let what = row.what;
-        println!("| {what} | {each:.1} µs | {added} | {rate:.0} | {allocations:.0} |");
+        let added = row.is_step.then(|| {
+            let added = each.median - std::mem::replace(&mut before, each.median);
+            Figure::exact(added)
+        });
+        let allocations = Figure::exact(allocations.round());
+        table.ours(row.what, [Some(each), added, Some(rate), Some(allocations)]);
     }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<_> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let mut chapter = Chapter::new("failure", "A failure", ABOUT);
+    chapter.add(table);
+    chapter.write();
 }
 
 fn policy() -> Arc<LivePolicy> {

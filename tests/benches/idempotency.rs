@@ -1,9 +1,8 @@
 //! What a call that is done once for each key costs: requests to DynamoDB, next to Powertools for AWS Lambda (Python).
 //!
-//! `make bench` runs it, against ministack behind a proxy that counts, and prints a table. The calls of the real library are those of `tests/idempotency/powertools.py`.
+//! `make bench` runs it, against ministack behind a proxy that counts, The calls of the real library are those of `tests/idempotency/powertools.py`.
 #![allow(
     clippy::indexing_slicing,
-    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a test that can't go on fails"
 )]
@@ -19,6 +18,7 @@ use backstop_tests::emulator::{ministack, services};
 use backstop_tests::idempotency::Records;
 use backstop_tests::proxy::{Fault, Proxy};
 use serde_json::json;
+use tests_benches::{Better, Chapter, Figure, Table, Unit};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::sleep;
@@ -28,6 +28,11 @@ const LEASE: Duration = Duration::from_secs(3);
 
 #[tokio::main]
 async fn main() {
+    let mut chapter = Chapter::new(
+        "idempotency",
+        "Idempotency",
+        "200 calls of each kind, counted by a proxy in front of ministack, an emulator of DynamoDB. The other side is Powertools for AWS Lambda for Python, without its local cache.",
+    );
     let table = Records::create(&ministack().endpoint).await;
     let proxy = Proxy::start(&table.endpoint, |_, _| Fault::None).await;
     let store = table
@@ -37,7 +42,10 @@ async fn main() {
     let owner = owner.unwrap();
     let mut library = Library::start(&table, &proxy).await;
 
-    println!("requests to DynamoDB for each of {CALLS} calls");
+    let mut table = Table::new("Requests to DynamoDB for each call")
+        .column("the key is new", Unit::Number, Better::Less)
+        .column("the work is done", Unit::Number, Better::Less)
+        .column("the work fails", Unit::Number, Better::Less);
     let ours = async |fails: bool| {
         let before = proxy.requests();
         for key in 0..CALLS {
@@ -54,11 +62,12 @@ async fn main() {
         each(proxy.requests() - before)
     };
     let fresh = (ours(false).await, library.calls(&proxy, "call").await);
-    row("fresh", fresh, "goal: 2");
     let repeated = (ours(false).await, library.calls(&proxy, "call").await);
-    row("repeated", repeated, "goal: 1");
     let failing = (ours(true).await, library.calls(&proxy, "fail").await);
-    row("work that fails", failing, "");
+    let calls = [fresh, repeated, failing];
+    table.ours("Backstop", calls.map(|it| Figure::exact(it.0)));
+    table.theirs("Powertools for Python", calls.map(|it| Figure::exact(it.1)));
+    chapter.add(table);
 
     let before = proxy.requests();
     let long = owner.once("long", async || {
@@ -66,18 +75,19 @@ async fn main() {
         Ok::<_, Error>(())
     });
     long.await.unwrap();
-    let renewed = proxy.requests() - before;
-    println!("work for two leases   {renewed} (a renewal at each third of a lease)");
+    #[expect(clippy::cast_precision_loss, reason = "a small number")]
+    let renewed = (proxy.requests() - before) as f64;
+    let mut table = Table::new("Work that lasts for two leases, which are renewed at each third")
+        .column("requests", Unit::Number, Better::Less);
+    table.ours("Backstop", [Figure::exact(renewed)]);
+    chapter.add(table);
+    chapter.write();
 }
 
 fn each(requests: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a small number")]
     let requests = requests as f64;
     requests / f64::from(CALLS)
-}
-
-fn row(what: &str, (ours, theirs): (f64, f64), goal: &str) {
-    println!("{what:<16} Backstop {ours:.2}   Powertools for Python {theirs:.2}   {goal}");
 }
 
 /// The real library, in a process that answers lines.

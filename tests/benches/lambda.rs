@@ -3,12 +3,11 @@
 //! `make bench` runs it. Both handlers run as on Lambda, as a process that requests events from a Runtime API, which the benchmark implements. SQS is fauxqs, behind a proxy that counts. Lambda is a stub that takes every asynchronous invocation and counts: an emulator would run a function on the same processors. Everything is on the loopback address and without TLS, and the programs are in the page cache.
 #![allow(
     clippy::indexing_slicing,
-    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a test that can't go on fails"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -32,6 +31,7 @@ use backstop_tests_host::mapping::{Mapping, as_lambda_does};
 use backstop_tests_host::retries::record;
 use serde_json::json;
 use tempfile::TempDir;
+use tests_benches::{Better, Chapter, Figure, Table, Unit};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
@@ -48,6 +48,8 @@ const HELD: u64 = 10;
 /// The function whose failures are retried.
 const FUNCTION: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders:$LATEST";
 
+const ABOUT: &str = "The comparison is the handler that is usually written by hand, in Python with boto3. Both run as on Lambda, as a process that asks a Runtime API for events; SQS is fauxqs behind a proxy that counts, Lambda a stub that accepts every invocation. Without TLS and with the programs in the page cache, so these are not the times of Lambda's own machines. 15 starts each, in turns.";
+
 #[derive(Debug, Clone, Copy)]
 enum Handler {
     Precompiled,
@@ -57,9 +59,7 @@ enum Handler {
 
 #[tokio::main]
 async fn main() {
-    println!(
-        "from the start to the first request for an event, median of {STARTS} starts in turns"
-    );
+    let mut chapter = Chapter::new("lambda", "The Lambda retry handler", ABOUT);
     let package = package();
     let (mut precompiled, mut compiling, mut plain) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..STARTS {
@@ -67,14 +67,25 @@ async fn main() {
         compiling.push(time_to_start(Handler::Compiling, package.path()).await);
         plain.push(time_to_start(Handler::Plain, package.path()).await);
     }
-    starts("backstop-lambda", precompiled, "; goal: 60 ms or less");
-    starts("  compiling its policy", compiling, "");
-    starts("the plain pattern, Python", plain, "");
+    let mut table = Table::new("From the start of the process to its first request for an event")
+        .column("time", Unit::Milliseconds, Better::Less);
+    let milliseconds = |times: Vec<Duration>| {
+        [Figure::of(
+            times.into_iter().map(|it| 1e3 * it.as_secs_f64()),
+        )]
+    };
+    table.ours("backstop-lambda", milliseconds(precompiled));
+    table.ours(
+        "backstop-lambda that compiles its policy",
+        milliseconds(compiling),
+    );
+    table.theirs("the plain pattern, Python", milliseconds(plain));
+    chapter.add(table);
 
-    println!("\n{RECORDS} records in batches of {BATCH_ENTRIES}, each held once and invoked once");
     let ours = handle_all(Handler::Precompiled, package.path()).await;
     let plain = handle_all(Handler::Plain, package.path()).await;
-    table(&ours, &plain);
+    chapter.add(records(&ours, &plain));
+    chapter.write();
 }
 
 /// The part of a package of `make lambda` that a start reads: the compiled policies.
@@ -144,16 +155,6 @@ async fn time_to_start(handler: Handler, package: &Path) -> Duration {
     let log = process.wait_with_output().await.unwrap().stdout;
     assert!(log.is_empty(), "{}", String::from_utf8_lossy(&log));
     asked - started
-}
-
-/// Median, fastest and slowest.
-fn starts(what: &str, mut times: Vec<Duration>, goal: &str) {
-    times.sort();
-    let milliseconds =
-        |time: Option<&Duration>| format!("{:.1} ms", 1000.0 * time.unwrap().as_secs_f64());
-    let (fastest, slowest) = (milliseconds(times.first()), milliseconds(times.last()));
-    let median = milliseconds(times.get(times.len() / 2));
-    println!("  {what:<36} {median:>10}   {fastest} to {slowest}{goal}");
 }
 
 /// The cost of a handler for all records.
@@ -250,36 +251,24 @@ fn failed(number: usize) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn table(ours: &Spent, plain: &Spent) {
-    let line = |what: &str, ours: String, plain: String| {
-        println!("  {what:<36} {ours:>15} {plain:>15}");
+fn records(ours: &Spent, plain: &Spent) -> Table {
+    let each = |count: usize| count as f64 / RECORDS as f64;
+    let figures = |spent: &Spent| {
+        [
+            each(spent.requests.values().sum()),
+            each(spent.requests.get("Invoke").copied().unwrap_or_default()),
+            1e3 * spent.cpu / RECORDS as f64,
+            spent.peak,
+        ]
+        .map(Figure::exact)
     };
-    let requests = |spent: &Spent, operation: Option<&str>| {
-        let counted = spent.requests.iter();
-        let counted = counted.filter(|(name, _)| operation.is_none_or(|it| name.as_str() == it));
-        let count: usize = counted.map(|(_, count)| count).sum();
-        match count {
-            0 => "-".to_owned(),
-            _ => format!("{:.3}", count as f64 / RECORDS as f64),
-        }
-    };
-    line("", "backstop-lambda".to_owned(), "plain, Python".to_owned());
-    line(
-        "API requests for each record",
-        requests(ours, None),
-        requests(plain, None),
-    );
-    let operations: BTreeSet<_> = ours.requests.keys().chain(plain.requests.keys()).collect();
-    for operation in operations {
-        let operation = operation.as_str();
-        line(
-            &format!("  {operation}"),
-            requests(ours, Some(operation)),
-            requests(plain, Some(operation)),
-        );
-    }
-    let cpu = |spent: &Spent| format!("{:.2} ms", 1000.0 * spent.cpu / RECORDS as f64);
-    line("CPU time for each record", cpu(ours), cpu(plain));
-    let peak = |spent: &Spent| format!("{:.1} MiB", spent.peak);
-    line("memory at its peak", peak(ours), peak(plain));
+    let mut table =
+        Table::new("1,000 records in batches of 10, each delayed once and invoked once")
+            .column("requests a record", Unit::Number, Better::Less)
+            .column("invocations a record", Unit::Number, None)
+            .column("processor time a record", Unit::Milliseconds, Better::Less)
+            .column("peak memory", Unit::Mebibytes, Better::Less);
+    table.ours("backstop-lambda", figures(ours));
+    table.theirs("the plain pattern, Python", figures(plain));
+    table
 }

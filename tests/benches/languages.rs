@@ -3,7 +3,6 @@
 //! `make bench` runs it. The toolchains are there already; what they keep between builds is warm after the first round, which is not shown.
 #![allow(
     clippy::indexing_slicing,
-    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a test that can't go on fails"
 )]
@@ -15,16 +14,18 @@ use backstop_tests::backstop::text;
 use backstop_tests::toolchain::Author;
 use backstop_workbench::Language;
 use serde_json::Value;
+use tests_benches::{Better, Chapter, Figure, Table, Unit};
 
 #[tokio::main]
 async fn main() {
-    println!(
-        "from `policy new` to a passing `policy test`, and a decision of the policy that it makes"
-    );
-    println!(
-        "{:<12} {:>14} {:>10} {:>12} {:>10} {:>10} {:>12} {:>10}",
-        "language", "new to tested", "size", "fresh", "live", "fuel", "memory", "compiling"
-    );
+    let mut table = Table::new("Full jitter in each language")
+        .column("a decision, fresh", Unit::Microseconds, Better::Less)
+        .column("a decision, live", Unit::Microseconds, Better::Less)
+        .column("new to tested", Unit::Seconds, Better::Less)
+        .column("size", Unit::Kibibytes, Better::Less)
+        .column("fuel", Unit::Number, Better::Less)
+        .column("memory", Unit::Kibibytes, Better::Less)
+        .column("compiling", Unit::Milliseconds, Better::Less);
     for language in Language::ALL {
         let first = Author::new(&language.to_string()).await;
         tested(&first).await;
@@ -39,18 +40,26 @@ async fn main() {
         let costs = &measured[0];
         let number = |pointer: &str| costs.pointer(pointer).and_then(Value::as_f64).unwrap();
         let size = std::fs::metadata(author.component()).unwrap().len();
-        println!(
-            "{:<12} {:>12.1} s {:>6} KiB {:>9.1} µs {:>7.1} µs {:>10} {:>8} KiB {:>7.0} ms",
-            language.to_string(),
-            took.as_secs_f64(),
-            size >> 10,
+        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+        let size = size as f64;
+        let figures = [
             number("/fresh/median-us"),
             number("/live/median-us"),
+            took.as_secs_f64(),
+            size / 1024.0,
             number("/fuel"),
             number("/memory") / 1024.0,
             number("/compiling-us") / 1e3,
-        );
+        ];
+        table.ours(language.to_string(), figures.map(Figure::exact));
     }
+    let mut chapter = Chapter::new(
+        "languages",
+        "Languages",
+        "One policy in each language. \"New to tested\" is the time from `backstop policy new` to a passing `backstop policy test`, with the toolchain installed and its caches warm. A decision is a median of `backstop policy bench`, in a fresh instance and in a live one. A policy is compiled once, at a start or a swap.",
+    );
+    chapter.add(table);
+    chapter.write();
 }
 
 async fn tested(author: &Author) {

@@ -21,12 +21,15 @@ use backstop_tests::emulator::free_port;
 use backstop_tests::process::resident_memory;
 use reqwest::header::{COOKIE, SET_COOKIE};
 use serde_json::{Value, json};
+use tests_benches::{Better, Chapter, Figure, Table, Unit};
 use tokio::process::Command;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 const WAITING: u32 = 120_000;
 const LETTERS: u32 = 10_000;
+
+const ABOUT: &str = "A host with many messages that wait and dead letters that were surveyed, both in memory; each view is fetched ten times, when no answer is kept any more.";
 
 /// How often each view is fetched, and how long an answer of a host is kept.
 const ROUNDS: usize = 10;
@@ -168,9 +171,13 @@ async fn measure() {
             None => sleep(Duration::from_secs(1)).await,
         }
     };
-    println!(
-        "{waiting} messages wait, {letters} dead letters were surveyed; milliseconds of a view that nobody has just looked at"
-    );
+    let mut chapter = Chapter::new("page", "The page", ABOUT);
+    let mut table = Table::new(&format!(
+        "A view that nobody has just looked at: {waiting} messages wait, {letters} dead letters were surveyed"
+    ))
+    .column("time", Unit::Milliseconds, Better::Less)
+    .column("longest", Unit::Milliseconds, Better::Less)
+    .not_drawn();
     for path in [
         "/",
         "/?minutes=1440",
@@ -190,23 +197,18 @@ async fn measure() {
             sleep(KEPT).await;
             times.push(get(path).await.0);
         }
-        times.sort();
-        let ms = |time: Duration| time.as_secs_f64() * 1_000.0;
-        println!(
-            "  {path:<54} median {:>6.1}   longest {:>6.1}",
-            ms(times[ROUNDS / 2]),
-            ms(times[ROUNDS - 1])
-        );
+        let ms = times.iter().map(|time: &Duration| time.as_secs_f64() * 1e3);
+        let longest = ms.clone().fold(0.0, f64::max);
+        table.ours(path, [Figure::of(ms), Figure::exact(longest)]);
     }
+    chapter.add(table);
     let minutes: u64 = std::env::var("PAGE_MINUTES").map_or(1, |it| it.parse().unwrap());
-    flat(&url, &cookie, host.id().unwrap(), minutes).await;
+    chapter.add(flat(&url, &cookie, host.id().unwrap(), minutes).await);
+    chapter.write();
 }
 
 /// The memory of the host and of a browser while people look at the overview.
-async fn flat(url: &str, cookie: &str, host: u32, minutes: u64) {
-    println!(
-        "minutes under load, 200 messages a second, a browser and 4 people who look at the overview every 3 s; MiB"
-    );
+async fn flat(url: &str, cookie: &str, host: u32, minutes: u64) -> Table {
     let services = top().join(".services");
     let mut browser = Command::new(services.join("node_modules/.bin/node"));
     browser.arg(top().join("tests/services/memory.mjs"));
@@ -229,17 +231,23 @@ async fn flat(url: &str, cookie: &str, host: u32, minutes: u64) {
         }
     });
     let memory = async {
+        let mut of_minutes = Vec::new();
         for minute in 0..=minutes {
             if minute > 0 {
                 sleep(Duration::from_secs(60)).await;
             }
-            println!(
-                "  host     minute {minute}   {:>7.1}",
-                resident_memory(host)
-            );
+            of_minutes.push(resident_memory(host));
         }
+        of_minutes
     };
-    let (browser, ()) = tokio::join!(browser, memory);
+    let (browser, of_minutes) = tokio::join!(browser, memory);
     people.abort();
     print!("{}", String::from_utf8_lossy(&browser.unwrap().stdout));
+    let mut table = Table::new("Under load: 200 messages a second, a browser and 4 people who look at the overview every 3 s")
+        .column("resident memory of the host", Unit::Mebibytes, Better::Less)
+        .not_drawn();
+    for (minute, memory) in of_minutes.into_iter().enumerate() {
+        table.ours(format!("minute {minute}"), [Figure::exact(memory)]);
+    }
+    table
 }

@@ -3,7 +3,6 @@
 //! `make bench` runs it. Everything is on this machine, and the files are in the page cache.
 #![allow(
     clippy::indexing_slicing,
-    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a test that can't go on fails"
 )]
@@ -20,6 +19,7 @@ use backstop_engine::{Compiler, Limits, Sandbox, builtin};
 use backstop_tests::backstop::{Running, command, program};
 use backstop_tests::toolchain::Author;
 use backstop_versions::{DEBOUNCE, LivePolicy, Source, Watcher};
+use tests_benches::{Better, Chapter, Figure, Table, Unit};
 
 /// New versions, one after the other.
 const VERSIONS: u8 = 30;
@@ -30,12 +30,16 @@ const DECIDING: Duration = Duration::from_secs(8);
 /// Starts with each cache, in turns.
 const STARTS: usize = 5;
 
+const ABOUT: &str = "A new version of a policy: from the file to its first decision, over the 200 ms in which the file must not change; decisions in between, on as many threads as there are processors, with pauses as messages arrive; and a start with a policy in Python, until its queue is served, with and without compiled code that is kept. A policy is compiled in a child process. Everything is in the page cache.";
+
 #[tokio::main]
 async fn main() {
     let folder = tempfile::tempdir().unwrap();
-    from_file_to_decision(folder.path());
-    decisions_meanwhile(folder.path());
-    starts(folder.path()).await;
+    let mut chapter = Chapter::new("swaps", "Swaps", ABOUT);
+    chapter.add(from_file_to_decision(folder.path()));
+    chapter.add(decisions_meanwhile(folder.path()));
+    chapter.add(starts(folder.path()).await);
+    chapter.write();
 }
 
 /// Full jitter with a unique custom section: another digest, but the same code to compile.
@@ -66,30 +70,28 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn from_file_to_decision(folder: &Path) {
+fn from_file_to_decision(folder: &Path) -> Table {
     let path = folder.join("policy.wasm");
     let (policy, _watcher) = live(&path);
-    let mut took: Vec<Duration> = (1..=VERSIONS)
-        .map(|number| {
-            let before = policy.current().digests();
-            put(&path, &version(number));
-            let written = Instant::now();
-            while policy.current().digests() == before {
-                std::thread::sleep(Duration::from_micros(200));
-            }
-            written.elapsed().saturating_sub(DEBOUNCE)
-        })
-        .collect();
-    took.sort_unstable();
-    println!(
-        "a file written to its version deciding, over the {} ms of quiet that are waited for",
-        DEBOUNCE.as_millis()
+    let took = (1..=VERSIONS).map(|number| {
+        let before = policy.current().digests();
+        put(&path, &version(number));
+        let written = Instant::now();
+        while policy.current().digests() == before {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        milliseconds(written.elapsed().saturating_sub(DEBOUNCE))
+    });
+    let took: Vec<_> = took.collect();
+    let longest = took.iter().copied().fold(0.0, f64::max);
+    let mut table = Table::new("From a written file to its version deciding")
+        .column("time", Unit::Milliseconds, Better::Less)
+        .column("longest", Unit::Milliseconds, Better::Less);
+    table.ours(
+        "a policy in Rust",
+        [Figure::of(took), Figure::exact(longest)],
     );
-    println!(
-        "  a policy in Rust, compiled in a child process  {:>8.1} ms median, {:.1} ms at most of {VERSIONS}; goal: 300 ms or less",
-        milliseconds(took[took.len() / 2]),
-        milliseconds(took[took.len() - 1])
-    );
+    table
 }
 
 /// How long each of many decisions took, sorted, on as many threads as there are processors.
@@ -126,7 +128,7 @@ fn decide(policy: &Arc<LivePolicy>, meanwhile: impl FnOnce(&AtomicBool) + Send) 
     took
 }
 
-fn decisions_meanwhile(folder: &Path) {
+fn decisions_meanwhile(folder: &Path) -> Table {
     let path = folder.join("meanwhile.wasm");
     let (policy, _watcher) = live(&path);
     let quiet = decide(&policy, |_| {});
@@ -143,24 +145,24 @@ fn decisions_meanwhile(folder: &Path) {
             swaps += 1;
         }
     });
-    println!("\ndeciding, {} s each", DECIDING.as_secs());
+    let mut table = Table::new("A decision while versions are swapped")
+        .column("median", Unit::Microseconds, Better::Less)
+        .column("99th percentile", Unit::Microseconds, Better::Less)
+        .column("99.9th percentile", Unit::Microseconds, Better::Less);
+    let seconds = DECIDING.as_secs();
     for (what, took) in [
-        ("without swaps".to_owned(), &quiet),
-        (format!("with {swaps} swaps"), &swapped),
+        (format!("without swaps, {seconds} s"), &quiet),
+        (format!("with {swaps} swaps in {seconds} s"), &swapped),
     ] {
         let microseconds = |part: usize| took[took.len() * part / 1000].as_secs_f64() * 1e6;
-        println!(
-            "  {what:<20} median {:>7.1} µs   p99 {:>7.1} µs   p99.9 {:>7.1} µs   {} decisions",
-            microseconds(500),
-            microseconds(990),
-            microseconds(999),
-            took.len()
-        );
+        let figures = [500, 990, 999].map(microseconds);
+        table.ours(what, figures.map(Figure::exact));
     }
+    table
 }
 
 /// A start until the queue is served, with a policy in Python.
-async fn starts(folder: &Path) {
+async fn starts(folder: &Path) -> Table {
     let author = Author::new("python").await;
     let built = author.backstop(&["policy", "build"]).await;
     assert!(built.status.success());
@@ -192,21 +194,14 @@ async fn starts(folder: &Path) {
         kept.push(start(cache).await);
         off.push(start("off").await);
     }
-    kept.sort_unstable();
-    off.sort_unstable();
-    println!(
-        "\na start with a policy in Python, until its queue is served; median of {STARTS} in turns"
-    );
-    println!(
-        "  nothing kept                  {:>8.0} ms",
-        milliseconds(off[STARTS / 2])
-    );
-    println!(
-        "  the first, which keeps it     {:>8.0} ms",
-        milliseconds(first)
-    );
-    println!(
-        "  compiled before               {:>8.0} ms",
-        milliseconds(kept[STARTS / 2])
-    );
+    let mut table = Table::new("A start with a policy in Python, until its queue is served")
+        .column("time", Unit::Milliseconds, Better::Less);
+    for (what, took) in [
+        ("nothing is kept", off),
+        ("the first start, which keeps compiled code", vec![first]),
+        ("compiled before", kept),
+    ] {
+        table.ours(what, [Figure::of(took.into_iter().map(milliseconds))]);
+    }
+    table
 }

@@ -1,6 +1,6 @@
 //! What the spans of a message cost that succeeds at once: in a build without them, while none are wanted, for a message that its sender does not record, and for one that is recorded.
 //!
-//! `make bench` runs it. The column to read is the median.
+//! `make bench` runs it. The sides take turns.
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't go on fails")]
 
 use std::hint::black_box;
@@ -10,14 +10,11 @@ use backstop_traces::{
     Creation, Destination, Kind, Sampling, Settings, Start, TRACEPARENT, TraceContext, Under,
     disabled,
 };
-use divan::Bencher;
+use tests_benches::timing::{self, Side, side};
+use tests_benches::{Better, Chapter, Table, Unit};
 
 const RECORDED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const NOT_RECORDED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
-
-fn main() {
-    divan::main();
-}
 
 /// The two spans of a message, as the consumer and the settler make them.
 macro_rules! message {
@@ -57,6 +54,77 @@ macro_rules! message {
     }};
 }
 
+const ROUNDS: usize = 101;
+
+const ABOUT: &str = "What the spans of a message cost that succeeds at once: those of the attempt and of the delete, with their attributes, and the two futures that run in them. The collector is not there, so that what is recorded is dropped. 101 rounds in turns.";
+
+fn main() {
+    let at = queue();
+    let mut sides: Vec<(&str, u32, Side<'_>)> = vec![
+        ("the two futures alone", 1_000, side(no_spans)),
+        ("in a build without traces", 1_000, side(|| without(&at))),
+        ("traces are off", 1_000, side(|| spans(&at, RECORDED))),
+    ];
+    let mut table = Table::new("The spans of a message")
+        .column("time", Unit::Nanoseconds, Better::Less)
+        .because(
+            "Backstop is compared with itself: the first row does nothing but run the futures.",
+        );
+    // Traces are off for the whole process, or on.
+    backstop_traces::stop();
+    measure(&mut table, &mut sides);
+    on();
+    let mut sides: Vec<(&str, u32, Side<'_>)> = vec![
+        (
+            "traces are on, and the sender does not record the message",
+            100,
+            side(|| spans(&at, NOT_RECORDED)),
+        ),
+        (
+            "the message is recorded",
+            100,
+            side(|| spans(&at, RECORDED)),
+        ),
+        (
+            "the header that a worker gets is read and written",
+            1_000,
+            side(|| {
+                let context = TraceContext::of_traceparent(black_box(RECORDED));
+                context.unwrap().to_string()
+            }),
+        ),
+    ];
+    measure(&mut table, &mut sides);
+    let mut chapter = Chapter::new("traces", "Traces", ABOUT);
+    chapter.add(table);
+    chapter.write();
+}
+
+fn measure(table: &mut Table, sides: &mut Vec<(&str, u32, Side<'_>)>) {
+    let names: Vec<_> = sides.iter().map(|(name, ..)| *name).collect();
+    let mut sides: Vec<_> = sides
+        .drain(..)
+        .map(|(_, times, side)| (times, side))
+        .collect();
+    for (name, figure) in names.iter().zip(timing::rounds(ROUNDS, &mut sides)) {
+        table.ours(*name, [figure]);
+    }
+}
+
+/// What the others are compared with.
+fn no_spans() -> i32 {
+    poll(async { black_box(1) });
+    poll(async { black_box(1) })
+}
+
+fn without(at: &Destination) -> i32 {
+    message!(disabled::Span, black_box(at), black_box(RECORDED))
+}
+
+fn spans(at: &Destination, traceparent: &str) -> i32 {
+    message!(backstop_traces::Span, black_box(at), black_box(traceparent))
+}
+
 /// The result of a future that does not wait.
 fn poll<T>(future: impl Future<Output = T>) -> T {
     let mut context = Context::from_waker(Waker::noop());
@@ -79,56 +147,4 @@ fn on() {
         },
     };
     backstop_traces::start(settings).unwrap();
-}
-
-/// What the others are compared with.
-#[divan::bench(sample_count = 1000, sample_size = 1000)]
-fn no_spans(bencher: Bencher) {
-    bencher.bench(|| {
-        poll(async { black_box(1) });
-        poll(async { black_box(1) })
-    });
-}
-
-#[divan::bench(sample_count = 1000, sample_size = 1000)]
-fn a_build_without_spans(bencher: Bencher) {
-    let at = queue();
-    bencher.bench(|| message!(disabled::Span, black_box(&at), black_box(RECORDED)));
-}
-
-#[divan::bench(sample_count = 1000, sample_size = 1000)]
-fn spans_that_nobody_wants(bencher: Bencher) {
-    backstop_traces::stop();
-    let at = queue();
-    bencher.bench(|| message!(backstop_traces::Span, black_box(&at), black_box(RECORDED)));
-}
-
-#[divan::bench(sample_count = 1000, sample_size = 100)]
-fn a_message_that_its_sender_does_not_record(bencher: Bencher) {
-    on();
-    let at = queue();
-    bencher.bench(|| {
-        message!(
-            backstop_traces::Span,
-            black_box(&at),
-            black_box(NOT_RECORDED)
-        )
-    });
-}
-
-/// The collector is not there: what can't be sent is dropped.
-#[divan::bench(sample_count = 1000, sample_size = 100)]
-fn a_message_that_is_recorded(bencher: Bencher) {
-    on();
-    let at = queue();
-    bencher.bench(|| message!(backstop_traces::Span, black_box(&at), black_box(RECORDED)));
-}
-
-/// The header that a worker gets.
-#[divan::bench(sample_count = 1000, sample_size = 1000)]
-fn the_trace_context_of_a_message_is_read_and_written(bencher: Bencher) {
-    bencher.bench(|| {
-        let context = TraceContext::of_traceparent(black_box(RECORDED));
-        context.unwrap().to_string()
-    });
 }

@@ -29,10 +29,13 @@ use backstop_settle::waiting::{Filter, Wake};
 use backstop_tests::process::resident_memory;
 use backstop_tests_host::builtin;
 use rand::RngExt as _;
+use tests_benches::{Better, Chapter, Figure, Table, Unit};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use endless::{Endless, description, message};
+
+const ABOUT: &str = "Messages fail and wait, up to as many as SQS holds invisible: each with an id, a receipt handle of 412 characters and an error text with a request id of its own, so that hardly anything can be compressed. The queue is a stand-in that answers at once and takes no memory. Each row is a process of its own.";
 
 const MESSAGES: usize = 120_000;
 
@@ -48,22 +51,57 @@ fn measure() -> ExitCode {
     let part = std::env::args().nth(1);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     match part.as_deref() {
-        Some("host") => runtime.block_on(host()),
+        Some("host") => {
+            let messages = std::env::args().nth(2).unwrap().parse().unwrap();
+            runtime.block_on(host(messages));
+        }
         Some("remember") => runtime.block_on(remember()),
         // `cargo bench` passes `--bench`.
-        _ => {
-            println!("{MESSAGES} waiting messages, ids and handles as SQS has them");
-            for part in ["host", "remember"] {
-                let itself = std::env::current_exe().unwrap();
-                assert!(Command::new(itself).arg(part).status().unwrap().success());
-            }
-        }
+        _ => all_parts(),
     }
     ExitCode::SUCCESS
 }
 
-fn row(what: &str, figure: String, remark: &str) {
-    println!("  {what:<48} {figure:>10}   {remark}");
+/// What a part prints: numbers.
+fn part(arguments: &[&str]) -> Vec<Figure> {
+    let itself = std::env::current_exe().unwrap();
+    let output = Command::new(itself).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let numbers = String::from_utf8(output.stdout).unwrap();
+    let numbers = numbers.split_whitespace().map(|it| it.parse().unwrap());
+    numbers.map(Figure::exact).collect()
+}
+
+fn all_parts() {
+    let mut chapter = Chapter::new("waiting", "Messages that wait", ABOUT);
+    let mut table = Table::new("A host with messages that wait")
+        .column("resident memory", Unit::Mebibytes, Better::Less)
+        .column("more for each", Unit::Bytes, Better::Less)
+        .column("waking all of them", Unit::Seconds, Better::Less);
+    for messages in [0, MESSAGES / 4, MESSAGES / 2, MESSAGES] {
+        let figures = part(&["host", &messages.to_string()]);
+        let [rest, full, each, wake] = figures[..] else {
+            panic!("{figures:?}");
+        };
+        if messages == 0 {
+            table.ours("none: a host at rest", [Some(rest), None, None]);
+            continue;
+        }
+        assert!(full.median <= MOST, "{full} MiB");
+        table.ours(format!("{messages}"), [full, each, wake].map(Some));
+    }
+    chapter.add(table);
+    let mut table = Table::new("A failure, on its path alone")
+        .column("time", Unit::Microseconds, Better::Less)
+        .column("memory", Unit::Bytes, Better::Less);
+    let figures = part(&["remember"]);
+    let [bytes, remembering, deciding] = figures[..] else {
+        panic!("{figures:?}");
+    };
+    table.ours("remembering the message", [Some(remembering), Some(bytes)]);
+    table.ours("for scale: the decision before it", [Some(deciding), None]);
+    chapter.add(table);
+    chapter.write();
 }
 
 /// An error with a text of its own.
@@ -102,45 +140,35 @@ fn decider() -> Decider {
     Decider::new("orders", policy, Bounds::default())
 }
 
-/// A whole host: resident memory at rest, and with all messages waiting.
-async fn host() {
-    let consumer = consumer(MESSAGES);
+/// A whole host: resident memory at rest and with all messages waiting, in MiB, the bytes of each, and the seconds of waking them.
+async fn host(messages: usize) {
+    let consumer = consumer(messages);
     let waiting = consumer.waiting();
     let rest = resident();
-    row("a host at rest", format!("{rest:.1} MiB"), "");
     let stop = CancellationToken::new();
     let run = tokio::spawn(consumer.run(stop.clone()));
     let all = Filter::default();
-    while waiting.report(&all).await.waiting < MESSAGES as u64 {
+    while waiting.report(&all).await.waiting < messages as u64 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     let full = resident();
-    row(
-        "the same host with all of them waiting",
-        format!("{full:.1} MiB"),
-        "goal: 100 MiB at most",
-    );
-    assert!(full <= MOST, "{full:.1} MiB");
-    let each = (full - rest) * 1_048_576.0 / f64::from(u32::try_from(MESSAGES).unwrap());
-    row("more for each message", format!("{each:.0} B"), "");
+    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    let each = (full - rest) * 1_048_576.0 / (messages.max(1) as f64);
     let started = clock::instant();
     let wake = Wake {
         spread: Milliseconds(300_000),
         ..Wake::default()
     };
     let woken = waiting.wake(&wake).await;
-    assert!(woken.woken > MESSAGES as u64 / 10 * 9, "{woken:?}");
-    row(
-        "waking all of them, with a queue that answers at once",
-        format!("{:.2} s", started.elapsed().as_secs_f64()),
-        "",
-    );
+    assert!(woken.woken >= messages as u64 / 10 * 9, "{woken:?}");
+    let took = started.elapsed().as_secs_f64();
+    println!("{rest} {full} {each} {took}");
     stop.cancel();
     run.await.unwrap();
 }
 
-/// What the failure path pays to remember a message, and the memory that this takes.
+/// The bytes that a remembered message takes without the history of its attempts, and the microseconds of remembering and of deciding.
 async fn remember() {
     let consumer = consumer(0);
     let (waiting, decider) = (consumer.waiting(), decider());
@@ -164,18 +192,8 @@ async fn remember() {
     }
     let count = u32::try_from(MESSAGES).unwrap();
     let each = (resident() - rest) * 1_048_576.0 / f64::from(count);
-    row(
-        "of these, for what waits",
-        format!("{each:.0} B"),
-        "the rest is the history of attempts",
-    );
-    let micros = |time: Duration| format!("{:.2} µs", time.as_secs_f64() * 1e6 / f64::from(count));
-    row(
-        "remembering a message",
-        micros(took),
-        "on the failure path alone",
-    );
-    row("for comparison: the decision", micros(decided), "");
+    let micros = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(count);
+    println!("{each} {} {}", micros(took), micros(decided));
 }
 
 fn failure(message: &Message) -> Failure {

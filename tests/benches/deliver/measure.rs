@@ -1,6 +1,5 @@
 //! Runs one side, and measures its process.
 
-use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -46,6 +45,10 @@ impl Case {
         }
     }
 
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.side, Side::Deliver | Side::DeliverDynamoDb)
+    }
+
     pub(crate) fn name(&self) -> String {
         let side = match self.side {
             Side::Bare | Side::BareDynamoDb => "16 bare loops".to_owned(),
@@ -63,32 +66,11 @@ pub(crate) struct Measured {
     /// Entries a second.
     pub(crate) rate: f64,
     /// Microseconds of processor time for each entry.
-    processor: f64,
+    pub(crate) processor: f64,
     /// Requests for each entry.
-    requests: f64,
+    pub(crate) requests: f64,
     /// Peak memory in MiB.
-    memory: f64,
-}
-
-impl Measured {
-    pub(crate) fn better(self, other: Self) -> Self {
-        Self {
-            rate: self.rate.max(other.rate),
-            processor: self.processor.min(other.processor),
-            requests: other.requests,
-            memory: self.memory.min(other.memory),
-        }
-    }
-}
-
-impl fmt::Display for Measured {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:>10.0}   {:>12.1} µs   {:>14.3}   {:>7.1} MiB",
-            self.rate, self.processor, self.requests, self.memory
-        )
-    }
+    pub(crate) memory: f64,
 }
 
 /// The server, and the proxy in front of it.

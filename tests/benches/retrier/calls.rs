@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use backstop_core::clock;
 use backstop_retry::{Breaker, BreakerSettings, Budget, BudgetSettings, Bulkhead};
+use tests_benches::{Better, Figure, Table, Unit};
 use tower::{Service, service_fn};
 
 use crate::sides::{builder, by_hand, retrier, with_backon, with_tower};
@@ -31,13 +32,8 @@ async fn function(failures_left: &Cell<u32>) -> Result<u32, io::Error> {
     }
 }
 
-/// Prints the times of all sides.
-pub(crate) fn compare() {
-    println!("nanoseconds for a call");
-    println!(
-        "  {:<28} {:>18} {:>18}",
-        "", "succeeds at once", "fails twice"
-    );
+/// The times of all sides.
+pub(crate) fn compare() -> Table {
     let sides = [
         "by hand",
         "backon",
@@ -48,32 +44,23 @@ pub(crate) fn compare() {
         "Backstop, with a bulkhead",
     ];
     let cases = [(0, 20_000), (2, 2_000)].map(|(failures, calls)| Call { failures, calls });
-    let mut best = [[f64::INFINITY; 2]; 7];
+    let mut took: [[Vec<f64>; 2]; 7] = Default::default();
     for _ in 0..ROUNDS {
-        for (side, best) in sides.iter().zip(&mut best) {
-            for (call, best) in cases.iter().zip(best) {
-                *best = best.min(nanoseconds(side, *call));
+        for (side, took) in sides.iter().zip(&mut took) {
+            for (call, took) in cases.iter().zip(took) {
+                took.push(nanoseconds(side, *call));
             }
         }
     }
-    for (side, [at_once, twice]) in sides.iter().zip(best) {
-        println!("  {side:<28} {at_once:>15.0} ns {twice:>15.0} ns");
+    let mut table = Table::new("A call")
+        .column("succeeds at once", Unit::Nanoseconds, Better::Less)
+        .column("fails twice, then succeeds", Unit::Nanoseconds, Better::Less)
+        .because("A policy classifies each failure, judges it and computes the delay, and a record of it is there for whoever observes; the others compute a delay.");
+    for (side, rounds) in sides.iter().zip(took) {
+        let figures = rounds.map(Figure::of);
+        table.row(side.starts_with("Backstop"), *side, figures);
     }
-    let fastest = best
-        .iter()
-        .take(3)
-        .map(|[at_once, _]| *at_once)
-        .fold(f64::INFINITY, f64::min);
-    let ours = best
-        .iter()
-        .skip(3)
-        .take(2)
-        .map(|[at_once, _]| *at_once)
-        .fold(0.0, f64::max);
-    println!(
-        "  a success costs {:.0} ns more than the best   goal: 1000 or less",
-        ours - fastest
-    );
+    table
 }
 
 fn nanoseconds(side: &str, call: Call) -> f64 {

@@ -5,11 +5,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use backstop_core::clock;
+use tests_benches::{Better, Figure, Table, Unit};
 
-/// Prints the figures of all sides.
-pub(crate) fn compare() {
-    println!("\na program that adds the library, for debugging, on this machine");
-    println!("  {:<28} {:>10} {:>14}", "", "crates", "clean build");
+/// The figures of all sides.
+pub(crate) fn compare() -> Table {
+    let mut table = Table::new("A program that adds the library and tokio, for debugging")
+        .column("clean build", Unit::Seconds, Better::Less)
+        .column("crates", Unit::Number, Better::Less)
+        .because("The library brings the types of decisions and records, JSON and regular expressions, which the others have no use for.");
     let ours = concat!(env!("CARGO_MANIFEST_DIR"), "/../../host/retry");
     for (side, dependency) in [
         (
@@ -29,8 +32,11 @@ pub(crate) fn compare() {
         write_program(folder.path(), &dependency);
         let crates = crates(folder.path());
         let took = build(folder.path());
-        println!("  {side:<28} {crates:>10} {:>12.1} s", took.as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+        let figures = [took.as_secs_f64(), crates as f64].map(Figure::exact);
+        table.row(side == "Backstop", side, figures);
     }
+    table
 }
 
 fn write_program(folder: &Path, dependency: &str) {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 
 use backstop_retry::{Budget, BudgetSettings};
+use tests_benches::{Better, Figure, Table, Unit};
 use tower::{Service, service_fn};
 
 use crate::sides::{by_hand, retrier, with_backon, with_tower};
@@ -42,22 +43,27 @@ async fn fails() -> Result<(), io::Error> {
     Err(io::Error::from(io::ErrorKind::ConnectionReset))
 }
 
-/// Prints the memory of all sides.
-pub(crate) fn compare() {
+/// The memory of all sides.
+pub(crate) fn compare() -> Table {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
     let _entered = runtime.enter();
     let budget = Budget::new("bench", BudgetSettings::AWS_2_1.capacity(u32::MAX));
     let (plain, limited) = (retrier(None), retrier(Some(&budget)));
-    println!("\nbytes of a call that waits for its second attempt, its future included");
-    print("by hand", || by_hand(fails));
-    print("backon", || with_backon(fails));
-    print("tower", || with_tower(service_fn(|()| fails())).call(()));
-    print("Backstop", || plain.run(|_| fails()));
-    print("Backstop, with a budget", || limited.run(|_| fails()));
+    let mut table = Table::new("A call that waits for its second attempt, its future included")
+        .column("memory", Unit::Bytes, Better::Less)
+        .because("A call has its failure with code, status and text, which its policy and its observers get.");
+    table.theirs("by hand", [bytes(|| by_hand(fails))]);
+    table.theirs("backon", [bytes(|| with_backon(fails))]);
+    let tower = || with_tower(service_fn(|()| fails())).call(());
+    table.theirs("tower", [bytes(tower)]);
+    table.ours("Backstop", [bytes(|| plain.run(|_| fails()))]);
+    let with_budget = bytes(|| limited.run(|_| fails()));
+    table.ours("Backstop, with a budget", [with_budget]);
+    table
 }
 
-fn print<F: Future>(side: &str, call: impl Fn() -> F) {
+fn bytes<F: Future>(call: impl Fn() -> F) -> Figure {
     let mut waiting: Vec<Pin<Box<F>>> = Vec::with_capacity(CALLS);
     let before = ALLOCATED.load(Ordering::Relaxed);
     // Some delays are zero.
@@ -69,5 +75,6 @@ fn print<F: Future>(side: &str, call: impl Fn() -> F) {
         }
     }
     let bytes = ALLOCATED.load(Ordering::Relaxed) - before;
-    println!("  {side:<28} {:>15}", bytes / CALLS);
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    Figure::exact(bytes as f64 / CALLS as f64)
 }

@@ -15,6 +15,7 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use backstop_retry::Budget;
+use tests_benches::{Better, Figure, Table, Unit};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::sides::{ATTEMPTS, by_hand, retrier, with_backon};
@@ -49,44 +50,49 @@ impl HttpConnector for Down {
     }
 }
 
-/// Prints the requests of all sides.
-pub(crate) fn compare() {
-    println!(
-        "\nrequests that reach a dependency which is down for a minute, from {CALLERS} callers"
-    );
-    println!("  {:<36} {:>10} {:>10}", "", "calls", "requests");
-    show("by hand", |down| async move {
+/// The requests of all sides.
+pub(crate) fn compare() -> Table {
+    let mut table = Table::new(
+        "A dependency is down for a minute; 100 callers call it about once a second",
+    )
+    .column("requests", Unit::Number, Better::Less)
+    .column("calls", Unit::Number, None)
+    .because("A budget allows one retry a second when its tokens are used up, which the SDK's client does not. Without a budget, every call has its three attempts.");
+    let by_hand = requests(|down| async move {
         let _ = by_hand(|| down.call()).await;
     });
-    show("backon", |down| async move {
+    table.theirs("by hand", by_hand);
+    let backon = requests(|down| async move {
         let _ = with_backon(|| down.call()).await;
     });
+    table.theirs("backon", backon);
     let client = Arc::new(sdk());
-    show("the AWS SDK, one client", move |down| {
+    let sdk = requests(move |down| {
         let client = client(&down);
         async move {
             let _ = client.list_queues().send().await;
         }
     });
-    let plain = retrier(None);
-    show("Backstop, without a budget", move |down| {
-        let retrier = plain.clone();
-        async move {
-            let _ = retrier.run(|_| down.call()).await;
-        }
-    });
+    table.theirs("the AWS SDK, one client", sdk);
+    table.ours("Backstop, without a budget", ours(None));
     for (name, budget) in [
         ("aws-2.0", Budget::aws_2_0()),
         ("aws-2.1", Budget::aws_2_1()),
     ] {
-        let limited = retrier(Some(&budget));
-        show(&format!("Backstop, with the budget {name}"), move |down| {
-            let retrier = limited.clone();
-            async move {
-                let _ = retrier.run(|_| down.call()).await;
-            }
-        });
+        let name = format!("Backstop, with the budget {name}");
+        table.ours(name, ours(Some(&budget)));
     }
+    table
+}
+
+fn ours(budget: Option<&Budget>) -> [Figure; 2] {
+    let retrier = retrier(budget);
+    requests(move |down| {
+        let retrier = retrier.clone();
+        async move {
+            let _ = retrier.run(|_| down.call()).await;
+        }
+    })
 }
 
 /// A client of the SDK with its own retries, whose requests go to the dependency.
@@ -109,10 +115,10 @@ fn sdk() -> impl Fn(&Down) -> Client {
     }
 }
 
-fn show<F: Future<Output = ()> + Send + 'static>(
-    side: &str,
+/// The requests that reach the dependency, and the calls.
+fn requests<F: Future<Output = ()> + Send + 'static>(
     call: impl Fn(Down) -> F + Clone + Send + 'static,
-) {
+) -> [Figure; 2] {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
     let (down, calls) = (Down::default(), Arc::new(AtomicU32::new(0)));
@@ -132,9 +138,5 @@ fn show<F: Future<Output = ()> + Send + 'static>(
         }
         sleep_until(end).await;
     });
-    let (calls, requests) = (
-        calls.load(Ordering::Relaxed),
-        down.0.load(Ordering::Relaxed),
-    );
-    println!("  {side:<36} {calls:>10} {requests:>10}");
+    [&down.0, &calls].map(|count| Figure::exact(count.load(Ordering::Relaxed).into()))
 }

@@ -9,6 +9,7 @@ use aws_sdk_sqs::types::{
     MessageSystemAttributeName,
 };
 use backstop_tests::aws;
+use futures_util::future::join_all;
 use tokio::sync::Notify;
 
 use crate::Work;
@@ -24,12 +25,16 @@ pub(crate) async fn run(work: Work) {
     let left = Arc::new(AtomicUsize::new(work.messages));
     let done = Arc::new(Notify::new());
     let stopwatch = Stopwatch::start();
-    for _ in 0..work.polls {
+    let urls: Vec<Arc<str>> = work.urls.split(',').map(Arc::from).collect();
+    let posts = Arc::new(reqwest::Client::new());
+    // Each queue has a poller, and the others share them.
+    for poller in 0..work.polls.max(urls.len()) {
         let (client, work) = (client.clone(), Arc::clone(&work));
         let (left, done) = (Arc::clone(&left), Arc::clone(&done));
+        let (url, posts) = (Arc::clone(&urls[poller % urls.len()]), Arc::clone(&posts));
         tokio::spawn(async move {
             loop {
-                let settled = turn(&client, &work).await;
+                let settled = turn(&client, &url, &posts, &work).await;
                 if left.fetch_sub(settled, Ordering::Relaxed) == settled {
                     done.notify_one();
                 }
@@ -41,10 +46,10 @@ pub(crate) async fn run(work: Work) {
 }
 
 /// Receives ten messages and settles them. Returns how many there were.
-async fn turn(client: &Client, work: &Work) -> usize {
+async fn turn(client: &Client, url: &str, posts: &reqwest::Client, work: &Work) -> usize {
     let mut receive = client
         .receive_message()
-        .queue_url(&work.url)
+        .queue_url(url)
         .max_number_of_messages(10)
         .wait_time_seconds(20);
     if work.attributes {
@@ -55,13 +60,22 @@ async fn turn(client: &Client, work: &Work) -> usize {
     let received = receive.send().await.unwrap();
     let messages = received.messages.unwrap_or_default();
     let count = messages.len();
+    if !work.worker.is_empty() {
+        let bodies = messages
+            .iter()
+            .map(|message| message.body().unwrap().to_owned());
+        let all = bodies.map(|body| posts.post(&work.worker).body(body).send());
+        for answer in join_all(all).await {
+            assert!(answer.unwrap().status().is_success());
+        }
+    }
     let fails = |message: &Message| work.fails(message.body().unwrap());
     let (failed, succeeded): (Vec<_>, Vec<_>) = messages.into_iter().partition(fails);
-    tokio::join!(delete(client, work, succeeded), hide(client, work, failed));
+    tokio::join!(delete(client, url, succeeded), hide(client, url, failed));
     count
 }
 
-async fn delete(client: &Client, work: &Work, messages: Vec<Message>) {
+async fn delete(client: &Client, url: &str, messages: Vec<Message>) {
     if messages.is_empty() {
         return;
     }
@@ -72,12 +86,12 @@ async fn delete(client: &Client, work: &Work, messages: Vec<Message>) {
             .build()
             .unwrap()
     });
-    let request = client.delete_message_batch().queue_url(&work.url);
+    let request = client.delete_message_batch().queue_url(url);
     let answer = request.set_entries(Some(entries.collect())).send().await;
     assert!(answer.unwrap().failed.is_empty());
 }
 
-async fn hide(client: &Client, work: &Work, messages: Vec<Message>) {
+async fn hide(client: &Client, url: &str, messages: Vec<Message>) {
     if messages.is_empty() {
         return;
     }
@@ -89,9 +103,7 @@ async fn hide(client: &Client, work: &Work, messages: Vec<Message>) {
             .build()
             .unwrap()
     });
-    let request = client
-        .change_message_visibility_batch()
-        .queue_url(&work.url);
+    let request = client.change_message_visibility_batch().queue_url(url);
     let answer = request.set_entries(Some(entries.collect())).send().await;
     assert!(answer.unwrap().failed.is_empty());
 }

@@ -26,13 +26,15 @@ const WATCHED: Duration = Duration::from_secs(59);
 pub(crate) async fn run(work: Work) {
     let messages = u64::try_from(work.messages).unwrap();
     let handled = Arc::new(Notify::new());
-    let consumer = start(work, Arc::clone(&handled)).await;
-    let stats = consumer.stats();
+    let consumers = start(work, Arc::clone(&handled)).await;
+    let stats: Vec<_> = consumers.iter().map(Consumer::stats).collect();
     let stopwatch = Stopwatch::start();
-    tokio::spawn(consumer.run(CancellationToken::new()));
-    // Until then, nothing disturbs the consumer.
+    for consumer in consumers {
+        tokio::spawn(consumer.run(CancellationToken::new()));
+    }
+    // Until then, nothing disturbs the consumers.
     handled.notified().await;
-    while settled(&stats) < messages {
+    while stats.iter().map(|it| settled(it)).sum::<u64>() < messages {
         sleep(Duration::from_millis(1)).await;
     }
     stopwatch.end();
@@ -45,7 +47,7 @@ fn settled(stats: &Stats) -> u64 {
 
 /// Serves an empty queue, and prints the number of its receives.
 pub(crate) async fn idle(work: Work) {
-    let consumer = start(work, Arc::default()).await;
+    let consumer = start(work, Arc::default()).await.remove(0);
     let stats = consumer.stats();
     tokio::spawn(consumer.run(CancellationToken::new()));
     sleep(WATCHED).await;
@@ -53,8 +55,8 @@ pub(crate) async fn idle(work: Work) {
     println!("{receives} requests in {seconds} s   goal: one in 20 s or fewer");
 }
 
-/// A consumer whose policy hides failed messages for longer than a run. Tells when the handler was called for each of them.
-async fn start(work: Work, handled: Arc<Notify>) -> Consumer {
+/// A consumer for each queue, whose policy hides failed messages for longer than a run. Tells when the handler was called for the last message.
+async fn start(work: Work, handled: Arc<Notify>) -> Vec<Consumer> {
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     let policy = PartSpec {
         source: Source::builtin("linear"),
@@ -62,18 +64,21 @@ async fn start(work: Work, handled: Arc<Notify>) -> Consumer {
     };
     let policy = LivePolicy::load(&sandbox, PolicySpec::Single(policy)).unwrap();
     let decider = Decider::new("orders", policy, Bounds::default());
+    let queues = work.queues().count();
+    // What the queues share.
     let options = Options {
-        max_polls: work.polls,
-        max_in_flight: work.in_flight,
+        max_polls: (work.polls / queues).max(1),
+        max_in_flight: (work.in_flight / queues).max(10),
         // The fewest requests while it is idle.
         idle_poll: Duration::from_secs(20),
         ..Options::default()
     };
     let connections = Connections::new(Some(work.endpoint.clone()));
-    let (url, dead_letters) = (work.url.clone(), work.dead_letters.clone());
     let left = AtomicUsize::new(work.messages);
+    let work = Arc::new(work);
+    let of_handler = Arc::clone(&work);
     let handler: Arc<dyn Handler> = Arc::new(function(move |message: Arc<Message>| {
-        let fails = work.fails(&message.body);
+        let fails = of_handler.fails(&message.body);
         if left.fetch_sub(1, Ordering::Relaxed) == 1 {
             handled.notify_one();
         }
@@ -86,15 +91,26 @@ async fn start(work: Work, handled: Arc<Notify>) -> Consumer {
         }
     }));
     let bounds = Bounds::default();
-    let checked = consumer::check(
-        &connections,
-        &url,
-        Some(&dead_letters),
-        handler.as_ref(),
-        &decider,
-        &bounds,
-        &options,
-    );
-    let (ready, _) = checked.await.unwrap();
-    Consumer::new("orders", ready, handler, decider, options)
+    let mut consumers = Vec::new();
+    for (url, dead_letters) in work.queues() {
+        let checked = consumer::check(
+            &connections,
+            url,
+            Some(dead_letters),
+            handler.as_ref(),
+            &decider,
+            &bounds,
+            &options,
+        );
+        let (ready, _) = checked.await.unwrap();
+        let (handler, decider) = (Arc::clone(&handler), decider.clone());
+        consumers.push(Consumer::new(
+            "orders",
+            ready,
+            handler,
+            decider,
+            options.clone(),
+        ));
+    }
+    consumers
 }

@@ -19,7 +19,7 @@ const FAILURES: usize = 100_000;
 /// Messages whose failures are decided at the same time.
 const AT_ONCE: usize = 160;
 
-/// Decides all of them, and prints the rate.
+/// Decides all of them. Prints the rate, and the microseconds of processor time for each.
 pub(crate) fn run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("decisions.jsonl");
@@ -57,9 +57,8 @@ pub(crate) fn run() {
         FAILURES as f64 / took.as_secs_f64(),
         processor * 1e6 / FAILURES as f64,
     );
-    println!(
-        "{rate:.0}/s, {each:.0} µs of processor time each, {records} of {FAILURES} recorded   goal: 10000/s"
-    );
+    assert_eq!(records, FAILURES, "not all decisions are recorded");
+    println!("{rate:.0} {each:.1}");
 }
 
 fn failure(number: usize) -> Failure {

@@ -11,20 +11,31 @@
 mod bare;
 mod consumer;
 mod deciding;
+mod fill;
 mod plan;
 mod proxy;
 mod run;
+mod settled;
 mod table;
+mod worker;
 
 use std::collections::BTreeMap;
 
-use plan::{Latency, PLAN, ROUNDS};
+use plan::Case;
 use run::{Measured, Services};
+use table::Figures;
+use tests_benches::{Better, Chapter, Figure, Table, Unit};
+
+const THROUGHPUT: &str = "Full queues of fauxqs, an emulator of SQS, are emptied. Each side is a process of its own; the sides take turns. A bare loop receives ten messages and deletes them, in as many pollers as its row says, with the same SDK and the same allocator; a loop with attributes asks for all of them, as a loop does that counts receives or sends dead letters. `sqs-consumer` uses `handleMessageBatch` with batches of ten, boto3 a thread for each poller. Backstop is a library with a Rust function, or the `backstop` command with a worker behind HTTP, beside a bare loop that posts to the same worker, all messages of a batch at once. `1 thread` is one worker thread of tokio. Messages that fail are hidden for a minute: by one more request for each batch, or by the policy. A request for ten messages counts as a tenth for each. Seven rounds, with failures and on FIFO queues three.";
+
+const GROWTH: &str =
+    "As above, with one thing that grows. The loop asks for all attributes. Three rounds.";
 
 /// What one side does, as its process receives it.
 #[derive(Debug, Clone)]
 struct Work {
-    url: String,
+    /// The queues' URLs, with commas between them.
+    urls: String,
     endpoint: String,
     messages: usize,
     /// How many of a hundred messages fail.
@@ -33,16 +44,18 @@ struct Work {
     polls: usize,
     /// The most messages in flight, for the side that limits them.
     in_flight: usize,
-    /// The URL of the dead-letter queue, for the side that needs one.
+    /// The URLs of the dead-letter queues, for the side that needs them.
     dead_letters: String,
     /// Whether a bare loop asks for attributes.
     attributes: bool,
+    /// The URL of the worker, for the sides that post to one.
+    worker: String,
 }
 
 impl Work {
-    fn arguments(&self) -> [String; 8] {
+    fn arguments(&self) -> [String; 9] {
         [
-            self.url.clone(),
+            self.urls.clone(),
             self.endpoint.clone(),
             self.messages.to_string(),
             self.failing.to_string(),
@@ -50,13 +63,14 @@ impl Work {
             self.in_flight.to_string(),
             self.dead_letters.clone(),
             self.attributes.to_string(),
+            self.worker.clone(),
         ]
     }
 
     fn from_arguments(arguments: &[String]) -> Self {
         let number = |index: usize| arguments[index].parse().unwrap();
         Self {
-            url: arguments[0].clone(),
+            urls: arguments[0].clone(),
             endpoint: arguments[1].clone(),
             messages: number(2),
             failing: number(3),
@@ -64,12 +78,18 @@ impl Work {
             in_flight: number(5),
             dead_letters: arguments[6].clone(),
             attributes: arguments[7].parse().unwrap(),
+            worker: arguments[8].clone(),
         }
+    }
+
+    /// Its queues: their URLs and those of their dead-letter queues.
+    fn queues(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.urls.split(',').zip(self.dead_letters.split(','))
     }
 
     /// Whether a message fails: its body is its number.
     fn fails(&self, body: &str) -> bool {
-        body.parse::<usize>().unwrap() % 10 * 10 < self.failing
+        body.trim_end().parse::<usize>().unwrap() % 10 * 10 < self.failing
     }
 }
 
@@ -78,6 +98,7 @@ fn main() {
     let rest = || Work::from_arguments(&arguments[1..]);
     match arguments.first().map(String::as_str) {
         Some("proxy") => runtime_of_one_thread().block_on(proxy::run(&arguments[1])),
+        Some("worker") => runtime_of_one_thread().block_on(worker::run()),
         Some("bare") => runtime().block_on(bare::run(rest())),
         Some("consumer") => runtime().block_on(consumer::run(rest())),
         Some("idle") => runtime().block_on(consumer::idle(rest())),
@@ -105,27 +126,47 @@ async fn compare(word: &str) {
         "" => Some(run::idle(&services).await),
         _ => None,
     };
+    let cases = plan::plan();
     let mut results: BTreeMap<usize, Vec<Measured>> = BTreeMap::new();
-    for round in 0..ROUNDS {
-        for (index, case) in PLAN.iter().enumerate() {
+    let rounds = cases.iter().map(Case::rounds).max().unwrap_or_default();
+    for round in 0..rounds {
+        for (index, case) in cases.iter().enumerate() {
             if case.title().contains(word) && round < case.rounds() {
                 let measured = run::measure(&services, case).await;
                 results.entry(index).or_default().push(measured);
             }
         }
     }
-    let medians = results
+    let results = results
         .into_iter()
-        .map(|(index, rounds)| (&PLAN[index], Measured::median(&rounds)))
-        .collect::<Vec<_>>();
-    for latency in [Latency::None, Latency::TenMilliseconds] {
-        table::print(latency, &medians);
-    }
+        .map(|(index, rounds)| (cases[index], Figures::of(&rounds)));
+    let (growing, compared): (Vec<_>, Vec<_>) = results.partition(|(case, _)| case.grows());
+    let mut throughput = Chapter::new("throughput", "Consuming", THROUGHPUT);
+    table::add(&mut throughput, &compared);
+    table::add_ratios(&mut throughput, &compared);
+    let mut growth = Chapter::new("growth", "Growth", GROWTH);
+    table::add(&mut growth, &growing);
+    // A part replaces no report of the whole.
     let Some(idle) = idle else {
         return;
     };
-    println!("\nfailures decided, with the decision record in a file");
-    println!("  {}", run::deciding().await);
-    println!("\nan idle queue");
-    println!("  {}", idle.ended().await);
+    throughput.add(at_rest(&run::deciding().await, &idle.ended().await));
+    throughput.write();
+    growth.write();
+}
+
+/// What the consumer does without being compared.
+fn at_rest(deciding: &str, idle: &str) -> Table {
+    let number = |text: &str| Figure::exact(text.split(' ').next().unwrap().parse().unwrap());
+    let mut table = Table::new("A host by itself")
+        .column("number", Unit::Number, Better::Less)
+        .not_drawn();
+    let (rate, processor) = deciding.split_once(' ').unwrap();
+    table.ours(
+        "failures decided in fresh instances a second, with the decision record in a file",
+        [number(rate)],
+    );
+    table.ours("processor time of one, µs", [number(processor)]);
+    table.ours("requests of an idle queue in 59 s", [number(idle)]);
+    table
 }

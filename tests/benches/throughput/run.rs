@@ -1,27 +1,23 @@
 //! Runs one side over a full queue, and measures its process.
 
 use std::process::Stdio;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use aws_sdk_sqs::types::{QueueAttributeName as Q, SendMessageBatchRequestEntry};
+use aws_sdk_sqs::types::QueueAttributeName as Q;
 use backstop_core::clock;
 use backstop_tests::aws::{self, Queues};
 use backstop_tests::emulator::{fauxqs, services};
 use backstop_tests::process::{peak_memory, processor_seconds};
-use futures_util::{StreamExt, stream};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 use crate::Work;
 use crate::plan::{Case, Latency, Side};
+use crate::{fill, settled};
 
 /// The longest that a run may take.
 const RUN: Duration = Duration::from_secs(60);
-
-/// How many messages a group of a FIFO queue has.
-const GROUP: usize = 10;
 
 /// One round of a case.
 #[derive(Debug, Clone, Copy)]
@@ -34,23 +30,6 @@ pub(crate) struct Measured {
     pub(crate) requests: f64,
     /// Peak memory in MiB.
     pub(crate) memory: f64,
-}
-
-impl Measured {
-    /// The median of each figure.
-    pub(crate) fn median(rounds: &[Self]) -> Self {
-        let median = |figure: fn(&Self) -> f64| {
-            let mut figures: Vec<_> = rounds.iter().map(figure).collect();
-            figures.sort_by(f64::total_cmp);
-            figures[figures.len() / 2]
-        };
-        Self {
-            rate: median(|it| it.rate),
-            processor: median(|it| it.processor),
-            requests: median(|it| it.requests),
-            memory: median(|it| it.memory),
-        }
-    }
 }
 
 /// The stopwatch of a side: prints when it starts and how long it took, which the parent waits for.
@@ -76,25 +55,48 @@ impl Stopwatch {
 pub(crate) struct Services {
     direct: String,
     delayed: String,
-    _proxy: std::process::Child,
+    _proxy: Companion,
+}
+
+/// A process of this program that prints its address, and ends when it is dropped.
+#[derive(Debug)]
+struct Companion {
+    address: String,
+    process: std::process::Child,
+}
+
+impl Companion {
+    fn start(arguments: &[&str]) -> Self {
+        let mut process = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut address = String::new();
+        let output = process.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut address).unwrap();
+        Self {
+            address: address.trim().to_owned(),
+            process,
+        }
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
 }
 
 impl Services {
     pub(crate) fn start() -> Self {
         let direct = fauxqs().endpoint.clone();
-        let address = direct.trim_start_matches("http://");
-        let mut proxy = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["proxy", address])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut delayed = String::new();
-        let output = proxy.stdout.take().unwrap();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut delayed).unwrap();
+        let proxy = Companion::start(&["proxy", direct.trim_start_matches("http://")]);
         Self {
             direct,
-            delayed: delayed.trim().to_owned(),
+            delayed: proxy.address.clone(),
             _proxy: proxy,
         }
     }
@@ -113,41 +115,56 @@ impl Services {
     }
 }
 
-/// Fills a queue, and lets the side empty it.
+/// Fills the queues, and lets the side empty them.
 pub(crate) async fn measure(services: &Services, case: &Case) -> Measured {
-    let count = case.messages();
-    let queues = if case.fifo {
-        Queues::fifo(&services.direct, &[]).await
-    } else {
-        Queues::standard(&services.direct, &[]).await
-    };
-    fill(&queues, count, case.fifo).await;
+    // As many for each queue.
+    let count = case.messages() / case.queues * case.queues;
+    let mut queues = Vec::new();
+    for _ in 0..case.queues {
+        let made = if case.fifo {
+            Queues::fifo(&services.direct, &[]).await
+        } else {
+            Queues::standard(&services.direct, &[]).await
+        };
+        fill::fill(&made, count / case.queues, case).await;
+        queues.push(made);
+    }
+    let worker = case
+        .side
+        .has_http_worker()
+        .then(|| Companion::start(&["worker"]));
+    let joined = |url: fn(&Queues) -> &str| queues.iter().map(url).collect::<Vec<_>>().join(",");
     let work = Work {
-        url: queues.url.clone(),
+        urls: joined(|it| &it.url),
         endpoint: services.endpoint(case.latency).to_owned(),
         messages: count,
         failing: case.failing,
         polls: case.polls,
-        in_flight: match case.side {
-            Side::Backstop { in_flight } => in_flight,
-            Side::Bare | Side::BareWithAttributes | Side::SqsConsumer | Side::Boto3 => 0,
-        },
-        dead_letters: queues.dead_letters.clone(),
+        in_flight: case.side.in_flight(),
+        dead_letters: joined(|it| &it.dead_letters),
         attributes: case.side == Side::BareWithAttributes,
+        worker: worker
+            .as_ref()
+            .map(|it| it.address.clone())
+            .unwrap_or_default(),
     };
     let mut command = command(case.side, &work);
-    if case.one_thread {
-        command.env("TOKIO_WORKER_THREADS", "1");
+    if let Some(threads) = case.threads {
+        command.env("TOKIO_WORKER_THREADS", threads.to_string());
     }
-    let requests = services.requests().await;
+    let before = services.requests().await;
     let (mut child, mut output) = spawn(&mut command);
     let measured = async {
-        expect(&mut output, "start").await;
         let id = child.id().unwrap();
-        let processor = processor_seconds(id);
-        let seconds: f64 = expect(&mut output, "end ").await.parse().unwrap();
-        let processor = processor_seconds(id) - processor;
-        let requests = services.requests().await - requests;
+        let (processor, seconds) = if matches!(case.side, Side::Command { .. }) {
+            settled::by_the_command(id, &work.worker, &queues[0], count).await
+        } else {
+            expect(&mut output, "start").await;
+            let processor = processor_seconds(id);
+            let seconds: f64 = expect(&mut output, "end ").await.parse().unwrap();
+            (processor_seconds(id) - processor, seconds)
+        };
+        let requests = services.requests().await - before;
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
         let (count, requests) = (count as f64, requests as f64);
         Measured {
@@ -172,21 +189,21 @@ fn log(case: &Case, measured: &Measured) {
 
 fn command(side: Side, work: &Work) -> Command {
     let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/throughput");
-    let program = match side {
-        Side::Bare | Side::BareWithAttributes | Side::Backstop { .. } => {
-            std::env::current_exe().unwrap()
+    let mut command = match side {
+        Side::Bare | Side::BareWithAttributes | Side::BareHttp => this_program("bare"),
+        Side::Backstop { .. } => this_program("consumer"),
+        Side::Command { .. } => return settled::command(work),
+        Side::SqsConsumer => {
+            let mut node = Command::new(services().join("node_modules/.bin/node"));
+            node.arg(format!("{scripts}/sqs_consumer.mjs"));
+            node.arg(services());
+            node
         }
-        Side::SqsConsumer => services().join("node_modules/.bin/node"),
-        Side::Boto3 => services().join("python/bin/python"),
-    };
-    let mut command = Command::new(program);
-    match side {
-        Side::Bare | Side::BareWithAttributes => command.arg("bare"),
-        Side::Backstop { .. } => command.arg("consumer"),
-        Side::SqsConsumer => command
-            .arg(format!("{scripts}/sqs_consumer.mjs"))
-            .arg(services()),
-        Side::Boto3 => command.arg(format!("{scripts}/boto3_loop.py")),
+        Side::Boto3 => {
+            let mut python = Command::new(services().join("python/bin/python"));
+            python.arg(format!("{scripts}/boto3_loop.py"));
+            python
+        }
     };
     command.args(work.arguments());
     command
@@ -213,36 +230,6 @@ async fn expect(output: &mut Lines<BufReader<ChildStdout>>, start: &str) -> Stri
     line.strip_prefix(start).unwrap().to_owned()
 }
 
-/// Sends messages whose bodies are their numbers, several batches at once.
-async fn fill(queues: &Queues, count: usize, fifo: bool) {
-    let batches: Vec<_> = (0..count).step_by(10).collect();
-    let sent = AtomicUsize::new(0);
-    let send = |first: usize| {
-        let entries = (first..count.min(first + 10)).map(|number| {
-            // A batch has a message of each of ten groups.
-            let group = number % (count / GROUP);
-            SendMessageBatchRequestEntry::builder()
-                .id(number.to_string())
-                .message_body(number.to_string())
-                .set_message_group_id(fifo.then(|| group.to_string()))
-                .build()
-                .unwrap()
-        });
-        let request = queues.client.send_message_batch().queue_url(&queues.url);
-        let request = request.set_entries(Some(entries.collect()));
-        let sent = &sent;
-        async move {
-            let answer = request.send().await.unwrap();
-            sent.fetch_add(answer.successful.len(), Ordering::Relaxed);
-        }
-    };
-    let at_once = if fifo { 1 } else { 8 };
-    let mut sends = stream::iter(batches).map(send).buffer_unordered(at_once);
-    while sends.next().await.is_some() {}
-    drop(sends);
-    assert_eq!(sent.into_inner(), count);
-}
-
 /// A consumer of an empty queue, watched while other sides run.
 #[derive(Debug)]
 pub(crate) struct Idle {
@@ -254,7 +241,7 @@ pub(crate) struct Idle {
 pub(crate) async fn idle(services: &Services) -> Idle {
     let queues = Queues::standard(&services.direct, &[(Q::VisibilityTimeout, "30")]).await;
     let work = Work {
-        url: queues.url,
+        urls: queues.url,
         endpoint: services.direct.clone(),
         messages: 0,
         failing: 0,
@@ -262,6 +249,7 @@ pub(crate) async fn idle(services: &Services) -> Idle {
         in_flight: 160,
         dead_letters: queues.dead_letters,
         attributes: false,
+        worker: String::new(),
     };
     let (child, output) = spawn(this_program("idle").args(work.arguments()));
     Idle {

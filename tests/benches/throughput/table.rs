@@ -1,74 +1,97 @@
-//! Prints the results, and how they compare with the goals.
+//! The results as tables, and how the fastest of each side compare.
+
+use tests_benches::{Better, Chapter, Figure, Table, Unit};
 
 use crate::plan::{Case, Latency, Side};
 use crate::run::Measured;
 
-type Results = [(&'static Case, Measured)];
+/// A case and the figures of its rounds.
+pub(crate) type Results = [(Case, Figures)];
 
-/// The tables of the cases with this latency, and the goals.
-pub(crate) fn print(latency: Latency, results: &Results) {
-    let mut heading = String::new();
-    for (case, measured) in results.iter().filter(|(case, _)| case.latency == latency) {
-        let (queue, failing) = (case.queue(), case.failing);
-        let next = format!("{queue}, {}, {failing} % failing", latency.name());
-        if heading != next {
-            println!("\n{next}");
-            println!(
-                "  {:<47} {:>10}   {:>16}   {:>13}   {:>11}",
-                "", "messages/s", "processor/message", "requests/msg", "peak memory"
-            );
-            heading = next;
-        }
-        println!(
-            "  {:<47} {:>10.0}   {:>14.1} µs   {:>13.3}   {:>7.1} MiB",
-            case.name(),
-            measured.rate,
-            measured.processor,
-            measured.requests,
-            measured.memory
-        );
-    }
-    goals(latency, results);
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figures {
+    rate: Figure,
+    processor: Figure,
+    requests: Figure,
+    memory: Figure,
 }
 
-/// The goals are those of a standard queue without failures. The fastest of each side counts.
-fn goals(latency: Latency, results: &Results) {
-    let fastest = |is_side: fn(Side) -> bool| {
-        let plain = results.iter().filter(|(case, _)| {
-            case.latency == latency && case.failing == 0 && !case.fifo && is_side(case.side)
-        });
-        plain.max_by(|(_, one), (_, other)| one.rate.total_cmp(&other.rate))
-    };
-    let backstop = fastest(|side| matches!(side, Side::Backstop { .. }));
-    let bare = fastest(|side| side == Side::Bare);
-    let (Some((case, ours)), Some((bare_case, bare))) = (backstop, bare) else {
-        return;
-    };
-    println!(
-        "\n  the fastest of each side: {}; {}",
-        case.name(),
-        bare_case.name()
-    );
-    println!(
-        "  rate: {:.0} % of the bare loop's   goal: 90 % or more",
-        100.0 * ours.rate / bare.rate
-    );
-    println!(
-        "  processor time for each message: {:.2} times the bare loop's   goal: 1.3 or less",
-        ours.processor / bare.processor
-    );
-    if let Some((case, bare)) = fastest(|side| side == Side::BareWithAttributes) {
-        println!(
-            "  of {}: {:.0} % of the rate, {:.2} times the processor time",
-            case.name(),
-            100.0 * ours.rate / bare.rate,
-            ours.processor / bare.processor
-        );
+impl Figures {
+    pub(crate) fn of(rounds: &[Measured]) -> Self {
+        let figure = |of: fn(&Measured) -> f64| Figure::of(rounds.iter().map(of));
+        Self {
+            rate: figure(|it| it.rate),
+            processor: figure(|it| it.processor),
+            requests: figure(|it| it.requests),
+            memory: figure(|it| it.memory),
+        }
     }
-    if let Some((_, node)) = fastest(|side| side == Side::SqsConsumer) {
-        let (times, loops) = (ours.rate / node.rate, bare.rate / node.rate);
-        println!(
-            "  rate: {times:.1} times sqs-consumer's (the bare loop: {loops:.1})   goal: 5 or more without latency"
-        );
+}
+
+/// The tables of these results, in the order in which they come.
+pub(crate) fn add(chapter: &mut Chapter, results: &Results) {
+    let mut titles: Vec<String> = Vec::new();
+    for (case, _) in results {
+        if !titles.contains(&case.table()) {
+            titles.push(case.table());
+        }
+    }
+    for title in titles {
+        let mut table = Table::new(&title)
+            .column("messages a second", Unit::PerSecond, Better::More)
+            .column("processor time a message", Unit::Microseconds, Better::Less)
+            .column("requests a message", Unit::Number, Better::Less)
+            .column("peak memory", Unit::Mebibytes, Better::Less)
+            .because("A loop reads no attributes that it does not need, counts nothing, decides nothing and keeps no policy's code: what a message costs more is that, and so is the memory. Where the emulator shares the processors, the rate follows the processor time of both.");
+        for (case, figures) in results.iter().filter(|(case, _)| case.table() == title) {
+            let Figures {
+                rate,
+                processor,
+                requests,
+                memory,
+            } = *figures;
+            let figures = [rate, processor, requests, memory];
+            table.row(case.side.is_ours(), case.name(), figures);
+        }
+        chapter.add(table);
+    }
+}
+
+/// The fastest Backstop as a library, divided by the fastest of each other side, on a standard queue without failures.
+pub(crate) fn add_ratios(chapter: &mut Chapter, results: &Results) {
+    for latency in [Latency::None, Latency::TenMilliseconds] {
+        let fastest = |is_side: fn(Side) -> bool| {
+            let plain = results.iter().filter(|(case, _)| {
+                case.latency == latency
+                    && case.failing == 0
+                    && !case.fifo
+                    && !case.grows()
+                    && is_side(case.side)
+            });
+            plain.max_by(|(_, one), (_, other)| one.rate.median.total_cmp(&other.rate.median))
+        };
+        let Some((case, ours)) = fastest(|side| matches!(side, Side::Backstop { .. })) else {
+            continue;
+        };
+        let mut table = Table::new(&format!("{}, beside, {}", case.name(), latency.name()))
+            .column("rate", Unit::Times, None)
+            .column("processor time a message", Unit::Times, None)
+            .not_drawn();
+        let others: [fn(Side) -> bool; 4] = [
+            |side| side == Side::Bare,
+            |side| side == Side::BareWithAttributes,
+            |side| side == Side::SqsConsumer,
+            |side| side == Side::Boto3,
+        ];
+        for other in others {
+            if let Some((case, theirs)) = fastest(other) {
+                let ratios = [
+                    ours.rate.times(theirs.rate),
+                    ours.processor.times(theirs.processor),
+                ];
+                table.theirs(case.name(), ratios.map(Figure::exact));
+            }
+        }
+        chapter.add(table);
     }
 }
