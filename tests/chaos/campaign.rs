@@ -39,13 +39,13 @@ pub(crate) async fn run(settings: Settings) -> ExitCode {
     let begin = Instant::now();
     let began = clock::now().0;
     let mut senders = JoinSet::new();
-    for queue in 0..QUEUES.len() {
+    for (queue, of) in QUEUES.iter().enumerate() {
         let of_queue = planned.iter().filter(|it| it.queue == queue).cloned();
         let of_queue: Vec<Planned> = of_queue.collect();
         // The messages of a FIFO queue have an order.
-        let producers = if QUEUES[queue].fifo { 1 } else { 8 };
-        for of in 0..producers {
-            let share = of_queue.iter().skip(of).step_by(producers).cloned();
+        let producers = if of.fifo { 1 } else { 8 };
+        for at in 0..producers {
+            let share = of_queue.iter().skip(at).step_by(producers).cloned();
             let share = share.collect();
             let world = Arc::clone(&world);
             senders.spawn(producers::send_all(world, queue, share, begin));

@@ -178,9 +178,10 @@ impl Emulator {
                     .map(|it| InQueue {
                         id: text(&it["MessageId"]),
                         body: text(&it["Body"]),
-                        visible_at: match it["IsVisible"] == true {
-                            true => 0,
-                            false => it["VisibleAt"].as_u64().unwrap_or(0) * 1_000,
+                        visible_at: if it["IsVisible"] == true {
+                            0
+                        } else {
+                            it["VisibleAt"].as_u64().unwrap_or(0) * 1_000
                         },
                         attributes: it["MessageAttributes"].clone(),
                     })

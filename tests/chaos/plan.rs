@@ -285,7 +285,7 @@ pub(crate) struct Disturbance {
 
 /// What happens in so many seconds: about one thing in each, in storms of a half minute with calm between them.
 pub(crate) fn draw(seed: u64, seconds: u64) -> Vec<Disturbance> {
-    let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x6368_616f_73);
+    let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x0063_6861_6f73);
     let mut drawn = Vec::new();
     let mut at = 3_000;
     while at < seconds * 1_000 {

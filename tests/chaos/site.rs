@@ -160,12 +160,11 @@ impl World {
                     .to_owned()
             };
             let worker = host.to_worker(at).port;
-            let key = match queue.fifo {
-                true => String::new(),
-                false => format!(
-                    "envelope-key-file = \"{}\"\n",
-                    self.folder.join("envelope-key").display()
-                ),
+            let key = if queue.fifo {
+                String::new()
+            } else {
+                let file = self.folder.join("envelope-key");
+                format!("envelope-key-file = \"{}\"\n", file.display())
             };
             text += &format!(
                 "\n[queues.{}]\nurl = \"{}\"\ndead-letter-queue = \"{}\"\nhandler = {{ http = \"http://127.0.0.1:{worker}/{}\" }}\n{policy}{key}hold = \"{}\"\nmax-attempts = {MAX_ATTEMPTS}\nallow-discard = false\nmax-in-flight = 50\nvisibility-timeout = \"{VISIBILITY}s\"\nattempt-timeout = \"{ATTEMPT_TIMEOUT}s\"\ngrace = \"{GRACE}s\"\n",

@@ -1,5 +1,9 @@
 //! The campaign, short, as a process; and faults that are planted, each of which has to be found.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that can't go on fails"
+)]
 
 use std::path::Path;
 use std::process::Stdio;
