@@ -233,6 +233,7 @@ async fn of_others(world: &World, kind: Kind, lasts: Duration, random: u64) {
             world.refuses[site].store(false, Ordering::Relaxed);
         }
         Kind::Emulator { site } => {
+            let _turn = world.emulators[site].restarting.lock().await;
             world.emulators[site].down().await;
             sleep(lasts.min(Duration::from_secs(3))).await;
             world.emulators[site].up().await;

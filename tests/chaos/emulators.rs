@@ -31,6 +31,8 @@ pub(crate) struct Emulator {
     pub(crate) client: Client,
     folder: PathBuf,
     child: Mutex<Option<Child>>,
+    /// Held while it starts again: two of them would have the same data.
+    pub(crate) restarting: Mutex<()>,
 }
 
 /// A message in a queue, whoever may see it.
@@ -54,6 +56,7 @@ impl Emulator {
             client: Client::new(&config),
             folder: folder.to_owned(),
             child: Mutex::default(),
+            restarting: Mutex::default(),
         };
         emulator.up().await;
         emulator

@@ -132,7 +132,8 @@ impl Checker<'_> {
             });
             // Receives that no worker saw count at another host; without a disturbance there are none.
             let seen = u32::try_from(attempts.len()).unwrap();
-            let hosts: Vec<&str> = attempts.iter().map(|it| it.host.as_str()).collect();
+            let seen_from = attempts.iter().map(|it| it.host.as_str());
+            let hosts: Vec<&str> = seen_from.chain(records.iter().map(|it| it.host)).collect();
             let evidence = self.evidence;
             let from = evidence.sent.get(&n).map_or(0, |it| it.at);
             self.expect(
