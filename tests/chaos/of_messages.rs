@@ -226,12 +226,13 @@ impl Checker<'_> {
             let Some((end, _)) = attempt.answered else {
                 continue;
             };
-            // The decision that belongs to it, by a clock that differs by a second.
-            let decided = records.iter().find(|it| {
+            // The decision that belongs to it is the nearest, by a clock that differs by a second.
+            let of_host = records.iter().filter(|it| {
                 it.host == attempt.host
                     && it.text("verdict") == "retry"
                     && it.at().abs_diff(end) < 1_500
             });
+            let decided = of_host.min_by_key(|it| it.at().abs_diff(end));
             let Some(delay) = decided.and_then(|it| it.record["delay"].as_u64()) else {
                 continue;
             };
