@@ -129,7 +129,7 @@ impl World {
         self.emptied_while(|| ()).await;
     }
 
-    /// Waits until the queue is empty, however long a busy machine needs for it; fails if nothing leaves the queue for a minute.
+    /// Waits until the queue is empty, however long a busy machine needs for it; fails if nothing leaves the queue for three minutes: the pause before a probe may take one.
     async fn emptied_while(&self, mut goes_on: impl FnMut()) {
         let (mut least, mut since) = (usize::MAX, Instant::now());
         loop {
@@ -139,7 +139,7 @@ impl World {
             }
             match held {
                 0 => return,
-                _ if since.elapsed() > Duration::from_secs(60) => {
+                _ if since.elapsed() > Duration::from_secs(180) => {
                     panic!("{held} are left:\n{}", self.running.log())
                 }
                 _ => goes_on(),

@@ -27,12 +27,20 @@ pub(crate) fn this() -> Machine {
     Machine {
         processor: value(&file("/proc/cpuinfo"), "model name"),
         processors: std::thread::available_parallelism().unwrap().get(),
-        memory: value(&file("/proc/meminfo"), "MemTotal"),
+        memory: gibibytes(&value(&file("/proc/meminfo"), "MemTotal")),
         kernel: file("/proc/sys/kernel/osrelease").trim().to_owned(),
         rust: said("rustc", &["--version"]),
         commit: said("git", &["describe", "--always", "--dirty", "--exclude=*"]),
         day: said("date", &["--utc", "+%F"]),
     }
+}
+
+/// What the kernel says in kB, which are KiB.
+fn gibibytes(kilobytes: &str) -> String {
+    let number = kilobytes.trim_end_matches(" kB").parse::<f64>();
+    number.map_or("unknown".to_owned(), |it| {
+        format!("{:.0} GiB", it / 1_048_576.0)
+    })
 }
 
 fn said(program: &str, arguments: &[&str]) -> String {

@@ -135,7 +135,7 @@ struct Extism {
 
 impl Extism {
     fn new(file: &str) -> Self {
-        let manifest = Manifest::new([Wasm::file(file)]);
+        let manifest = Manifest::new([Wasm::data(std::fs::read(file).unwrap())]);
         // The bounds of a sandbox, as Backstop has them: fuel, and a time limit.
         let manifest = manifest.with_timeout(std::time::Duration::from_millis(100));
         let builder = PluginBuilder::new(manifest).with_fuel_limit(1_000_000_000);
