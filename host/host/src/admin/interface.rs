@@ -3,7 +3,6 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -17,10 +16,7 @@ use backstop_decider::shadow::Shadow;
 
 use super::answer::Refused;
 use super::audit::Audit;
-use super::call::Call;
-use super::caller::Caller;
 use super::history::History;
-use super::run;
 use super::tools::Tools;
 use super::what_if::WhatIfs;
 
@@ -174,16 +170,6 @@ impl Interface {
         let interface = Self::default();
         interface.ready(queues, None);
         Arc::new(interface)
-    }
-
-    /// What this host answers at a path to this process, as over HTTP: to an action with this body, or to a question without one.
-    pub async fn answer(
-        self: &Arc<Self>,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, String> {
-        let call = Call::of_page(Caller::this_process(), Vec::new(), body);
-        run::at(self, path, call).await
     }
 
     /// The queues are checked, and about to be polled.

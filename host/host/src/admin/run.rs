@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::answer::{Answer, Refused};
 use super::audit::Done;
 use super::call::Call;
+use super::caller::Caller;
 use super::interface::Interface;
 use super::route::{Route, Verb};
 use super::routes::ROUTES;
@@ -16,6 +17,18 @@ use crate::config::AdminRole;
 
 /// The most bytes of an action's body that are logged.
 const LOGGED_BYTES: usize = 1_000;
+
+impl Interface {
+    /// What this host answers at a path to this process, as over HTTP: to an action with this body, or to a question without one.
+    pub async fn answer(
+        self: &Arc<Self>,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, String> {
+        let call = Call::of_page(Caller::this_process(), Vec::new(), body);
+        at(self, path, call).await
+    }
+}
 
 /// The answer of this host at a path, as other hosts answer it over HTTP.
 pub(super) async fn at(
