@@ -12,6 +12,7 @@ use backstop_engine::{PartName, Policy, PolicyDigest};
 use backstop_records::DecisionRecord;
 
 /// The policy to evaluate for records.
+#[expect(clippy::large_enum_variant, reason = "a replay has a few of them")]
 #[derive(Debug)]
 pub enum Candidate {
     /// A policy with its own settings; those in the records are ignored.
