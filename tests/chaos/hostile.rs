@@ -10,7 +10,7 @@ use rand::{Rng, RngExt};
 
 use crate::files::replace;
 
-/// Puts a file that is no good policy in the place of a policy. What it is.
+/// Puts a file that no host should load in the place of a policy. Returns what it is.
 pub(crate) fn policy(path: &Path, which: usize) -> &'static str {
     let at_work =
         |then: &str| format!("(if (result i32) {AT_WORK} (then {then}) (else (i32.const 1500)))");

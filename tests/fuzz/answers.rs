@@ -20,7 +20,7 @@ pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     builder.worker_threads(1).enable_all().build().unwrap()
 });
 
-/// A worker that answers whatever it is told, and the handler that posts to it.
+/// A worker that answers with the given bytes, and the handler that posts to it.
 struct Worker {
     answer: Arc<Mutex<Vec<u8>>>,
     handler: Http,

@@ -20,6 +20,7 @@
 mod details;
 mod file;
 mod life_event;
+mod lines;
 mod record;
 mod recorder;
 mod rotation;

@@ -16,8 +16,9 @@ use backstop_core::lost;
 use backstop_core::text::visible;
 use serde::Serialize;
 
-use crate::file::{LineWriter, RecordFile, WholeLines};
+use crate::file::RecordFile;
 use crate::life_event::EventRecord;
+use crate::lines::{LineWriter, WholeLines};
 use crate::record::{DecisionRecord, Observer};
 use crate::rotation::Rotation;
 

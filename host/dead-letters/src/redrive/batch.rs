@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use backstop_core::lock::lock;
 
 use super::RedriveError;
+use super::entry::{Entry, SentLetter};
 use super::hold::Hold;
-use super::journal::{Entry, SentLetter};
 use super::prepare::{Becomes, Obstacle, Prepared, become_, prepare};
 use super::send::{self, Sending, Sent};
 use super::setup::Edited;

@@ -8,8 +8,9 @@ use backstop_queue::{Description, VisibilityTimeout};
 use tokio::time::{Instant, sleep};
 
 use super::RedriveError;
+use super::entry::{Ended, Entry, Outcome};
 use super::hold::longest_hidden;
-use super::journal::{Ended, Entry, Journal, Outcome};
+use super::journal::Journal;
 use super::ledger::Ledger;
 use super::plan::Plan;
 use super::setup::Setup;

@@ -6,7 +6,8 @@ use std::path::Path;
 use backstop_core::failure::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::journal::{self, Ended, Entry, Outcome};
+use super::entry::{Ended, Entry, Outcome};
+use super::journal;
 use crate::letter::Letter;
 
 /// What has happened to a letter.
@@ -319,7 +320,7 @@ fn number(count: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redrive::journal::SentLetter;
+    use crate::redrive::entry::SentLetter;
 
     #[test]
     fn a_killed_run_has_letters_in_doubt_and_letters_to_delete() {

@@ -7,7 +7,7 @@
 //! | module | content |
 //! |---|---|
 //! | `plan`, `store`, `run_folder`, `shared` | what a run does, all runs, the folder of one, and a place that several operators share |
-//! | `journal`, `ledger` | what a run has done, line by line and in sum |
+//! | `entry`, `journal`, `ledger` | what a run has done, line by line and in sum |
 //! | `target`, `prepare`, `outgoing` | where a letter goes, and what it becomes there |
 //! | `survey`, `fixed_set` | the set |
 //! | `rehearsal` | a dry run |
@@ -18,6 +18,7 @@
 
 mod activity;
 mod batch;
+mod entry;
 mod fixed_set;
 mod hold;
 mod journal;
@@ -51,9 +52,9 @@ use std::path::PathBuf;
 use backstop_queue::QueueError;
 
 pub use activity::{Activity, Phase, Snapshot};
+pub use entry::{Ended, Entry, Outcome, SentLetter};
 #[cfg(test)]
 pub(crate) use fixed_set::is_complete;
-pub use journal::{Ended, Entry, Outcome, SentLetter};
 pub use ledger::{Counts, Ledger};
 pub use native::{MOST_PER_SECOND, run_native};
 pub use plan::{DEFAULT_VISIBILITY, DEFAULT_WAIT, NothingWatched, Plan, Ramp, Step, Steps};

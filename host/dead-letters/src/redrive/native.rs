@@ -7,7 +7,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
-use super::journal::{Ended, Entry, Journal, Outcome};
+use super::entry::{Ended, Entry, Outcome};
+use super::journal::Journal;
 use super::ledger::Ledger;
 use super::run_folder::RunFolder;
 use super::setup::Summary;

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::RedriveError;
 use super::activity::Phase;
 use super::batch::{Mover, delete, move_letters};
-use super::journal::Entry;
+use super::entry::Entry;
 use super::ledger::Ledger;
 use super::others::Next;
 use super::work::{Class, Work};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RedriveError;
+use super::entry::{Ended, Entry, Outcome};
 use super::fixed_set::fix_set;
 use super::hold::longest_hidden;
-use super::journal::{Ended, Entry, Outcome};
 use super::plan::Plan;
 use super::queue_lock::{QueueLock, Wanted};
 use super::setup::{Setup, Summary};

@@ -11,7 +11,8 @@ use backstop_files::{FileWork, atomic_write, regular_file};
 use tokio::time::sleep;
 
 use super::RedriveError;
-use super::journal::{self, Entry, Journal};
+use super::entry::Entry;
+use super::journal::{self, Journal};
 use super::ledger::Ledger;
 use super::plan::Plan;
 use super::shared::{Fetched, JOURNAL, LETTERS, PLAN, SharedRun};

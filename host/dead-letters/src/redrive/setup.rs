@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::RedriveError;
 use super::activity::Activity;
-use super::journal::{Ended, Entry, Journal, Outcome};
+use super::entry::{Ended, Entry, Outcome};
+use super::journal::Journal;
 use super::ledger::{Counts, Ledger};
 use super::plan::Plan;
 use super::run_folder::RunFolder;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::RedriveError;
 use super::activity::Phase;
-use super::journal::{Entry, Outcome};
+use super::entry::{Entry, Outcome};
 use super::ledger::Ledger;
 use super::pass::{self, Letters, PassEnd};
 use super::watch::{Failures, check_queues, wait};

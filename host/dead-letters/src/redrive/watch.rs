@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep};
 
 use super::RedriveError;
 use super::activity::Phase;
+use super::entry::Entry;
 use super::fixed_set::{is_complete, read_options};
-use super::journal::Entry;
 use super::ledger::{Counts, Ledger};
 use super::setup::Setup;
 use super::tags::holder;

@@ -10,7 +10,8 @@ use backstop_queue::{Description, VisibilityTimeout};
 use tokio::time::Instant;
 
 use super::RedriveError;
-use super::journal::{Entry, Journal};
+use super::entry::Entry;
+use super::journal::Journal;
 use super::ledger::{Ledger, State};
 use super::others::{Next, Others};
 use super::pace::Pace;

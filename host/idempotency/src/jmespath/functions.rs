@@ -1,22 +1,14 @@
 //! The functions of JMESPath and those of Powertools, as each library has them.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use backstop_core::idempotency::RecordFormat;
-use jmespath::ast::Ast;
 
+use super::arguments::{Argument, Arguments, expected, string, type_of};
 use super::interpreter::{Interpreter, is_truthy};
 use super::{compare, encoded, numbers};
 use crate::format::{python, typescript};
 use crate::json::{Fields, Json};
-
-/// An argument of a function.
-pub(super) enum Argument<'a, 'v> {
-    Value(Cow<'v, Json>),
-    /// `&` and an expression.
-    Expression(&'a Ast),
-}
 
 type Found = Result<Json, String>;
 
@@ -73,7 +65,7 @@ functions! {
 
 impl Function {
     pub(super) fn call(self, of: &Interpreter<'_>, arguments: Vec<Argument<'_, '_>>) -> Found {
-        let mut arguments = Arguments(arguments.into_iter());
+        let mut arguments = Arguments::of(arguments);
         let format = of.format;
         let first = &mut arguments;
         let found = match self {
@@ -123,8 +115,8 @@ impl Function {
             }
             Self::Max => first_of(format, first.array()?, Ordering::Greater)?,
             Self::Min => first_of(format, first.array()?, Ordering::Less)?,
-            Self::MaxBy => first_by(format, first.keyed(of)?, Ordering::Greater)?,
-            Self::MinBy => first_by(format, first.keyed(of)?, Ordering::Less)?,
+            Self::MaxBy => first_by(format, keyed(first, of)?, Ordering::Greater)?,
+            Self::MinBy => first_by(format, keyed(first, of)?, Ordering::Less)?,
             Self::Merge => {
                 let mut merged = Fields::default();
                 let mut next = first.object()?;
@@ -167,7 +159,7 @@ impl Function {
                 of.in_place(first.array_of_event())?;
                 sorted(format, first.array()?)?
             }
-            Self::SortBy => sorted_by(first.keyed(of)?, |a, b| compare::by_value(format, a, b))?,
+            Self::SortBy => sorted_by(keyed(first, of)?, |a, b| compare::by_value(format, a, b))?,
             Self::ToArray => {
                 let value = first.value()?;
                 if matches!(value, Json::Array(_)) {
@@ -196,108 +188,24 @@ impl Function {
     }
 }
 
-/// The arguments that are left.
-struct Arguments<'a, 'v>(std::vec::IntoIter<Argument<'a, 'v>>);
-
-impl<'a> Arguments<'a, '_> {
-    fn is_empty(&self) -> bool {
-        self.0.len() == 0
-    }
-
-    /// Whether the next argument is an array of the event, and not one that the expression has made.
-    fn array_of_event(&self) -> bool {
-        let next = self.0.as_slice().first();
-        matches!(next, Some(Argument::Value(Cow::Borrowed(Json::Array(_)))))
-    }
-
-    fn value(&mut self) -> Found {
-        match self.0.next() {
-            Some(Argument::Value(value)) => Ok(value.into_owned()),
-            Some(Argument::Expression(_)) => Err(expected("a value", "an expression")),
-            None => Err("too few arguments".to_owned()),
+/// The elements of an array, each with what an expression finds in it: numbers only, or strings only.
+fn keyed(
+    arguments: &mut Arguments<'_, '_>,
+    of: &Interpreter<'_>,
+) -> Result<Vec<(Json, Json)>, String> {
+    let (array, expression) = (arguments.array()?, arguments.expression()?);
+    let keyed = array.into_iter().map(|element| {
+        let key = of.owned(expression, &element)?;
+        match type_of(&key) {
+            "number" | "string" => Ok((key, element)),
+            other => Err(expected("a number or a string", other)),
         }
-    }
-
-    fn expression(&mut self) -> Result<&'a Ast, String> {
-        match self.0.next() {
-            Some(Argument::Expression(ast)) => Ok(ast),
-            Some(Argument::Value(value)) => Err(expected("an expression", type_of(&value))),
-            None => Err("too few arguments".to_owned()),
-        }
-    }
-
-    fn number(&mut self) -> Result<String, String> {
-        let value = self.value()?;
-        let kind = type_of(&value);
-        if let Json::Number(written) = value {
-            Ok(written)
-        } else {
-            Err(expected("a number", kind))
-        }
-    }
-
-    fn string(&mut self) -> Result<String, String> {
-        string(self.value()?)
-    }
-
-    fn array(&mut self) -> Result<Vec<Json>, String> {
-        let value = self.value()?;
-        let kind = type_of(&value);
-        if let Json::Array(values) = value {
-            Ok(values)
-        } else {
-            Err(expected("an array", kind))
-        }
-    }
-
-    fn object(&mut self) -> Result<Vec<(String, Json)>, String> {
-        let value = self.value()?;
-        let kind = type_of(&value);
-        if let Json::Object(fields) = value {
-            Ok(fields)
-        } else {
-            Err(expected("an object", kind))
-        }
-    }
-
-    /// The elements of an array, each with what an expression finds in it: numbers only, or strings only.
-    fn keyed(&mut self, of: &Interpreter<'_>) -> Result<Vec<(Json, Json)>, String> {
-        let (array, expression) = (self.array()?, self.expression()?);
-        let keyed = array.into_iter().map(|element| {
-            let key = of.owned(expression, &element)?;
-            match type_of(&key) {
-                "number" | "string" => Ok((key, element)),
-                other => Err(expected("a number or a string", other)),
-            }
-        });
-        keyed.collect()
-    }
-}
-
-fn expected(expected: &str, found: &str) -> String {
-    format!("expected {expected}, not {found}")
+    });
+    keyed.collect()
 }
 
 fn number(written: String) -> Json {
     Json::Number(written)
-}
-
-fn string(value: Json) -> Result<String, String> {
-    let Json::String(text) = value else {
-        return Err(expected("a string", type_of(&value)));
-    };
-    Ok(text)
-}
-
-fn type_of(value: &Json) -> &'static str {
-    match value {
-        Json::Null => "null",
-        Json::Bool(_) => "boolean",
-        Json::Number(_) => "number",
-        Json::String(_) => "string",
-        Json::Array(_) => "array",
-        Json::Object(_) => "object",
-    }
 }
 
 fn all_numbers(values: &[Json]) -> Result<Vec<&str>, String> {

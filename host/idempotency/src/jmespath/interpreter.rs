@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use backstop_core::idempotency::RecordFormat;
 use jmespath::ast::{Ast, Comparator};
 
+use super::arguments::Argument;
 use super::compare;
-use super::functions::{Argument, Function};
+use super::functions::Function;
 use crate::format::typescript;
 use crate::json::{Fields, Json};
 

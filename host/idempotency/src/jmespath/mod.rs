@@ -2,6 +2,7 @@
 //!
 //! The crate `jmespath` parses. Its own interpreter has one kind of number, sorts the fields of every object, and so finds other keys.
 
+mod arguments;
 mod compare;
 mod encoded;
 mod functions;
