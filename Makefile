@@ -57,6 +57,7 @@ chaos: build services
 # Coverage is counted in the workspace's crates alone: the dependencies are those of `make build`.
 SECONDS ?= 3600
 fuzz: toolchain
+	@test -n "$(TARGET)" && test -d tests/fuzz/corpus/$(TARGET) || { echo "make fuzz TARGET=…: expected one of" $$(ls tests/fuzz/corpus) >&2; exit 2; }
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/coverage/rustc cargo build --locked --workspace --features tests-fuzz/libfuzzer --bin coverage
 	@mkdir -p target/fuzz/$(TARGET)
 	FUZZ_TARGET=$(TARGET) $${CARGO_TARGET_DIR:-target}/debug/coverage -max_total_time=$(SECONDS) -timeout=60 -print_final_stats=1 -artifact_prefix=target/fuzz/$(TARGET)- target/fuzz/$(TARGET) tests/fuzz/corpus/$(TARGET)
@@ -72,6 +73,7 @@ BENCHES ?= decision languages throughput scale consumer failure waiting page tra
 PEERS = cargo build --locked --release --manifest-path tests/benches/peers/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target}/peers
 
 bench: toolchain services
+	@for bench in $(BENCHES); do test -e tests/benches/$$bench.rs || test -e tests/benches/$$bench/main.rs || { echo "BENCHES: there is no benchmark \`$$bench\`: see tests/benches" >&2; exit 2; }; done
 	cargo build --locked --release --workspace --bins
 	$(PEERS) --package peers-plugin --target wasm32-unknown-unknown
 	$(PEERS) --package peers
