@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::heartbeat::Heartbeat;
-use super::requests::{delete, postpone};
+use super::requests::{self, delete, postpone};
 use super::{Shared, held};
 use crate::decision::{Action, DecidedBy, Hold};
 use crate::failure::Failure;
@@ -140,12 +140,7 @@ async fn hide(
     decided: DecidedFailure<'_>,
 ) {
     let since = Instant::now();
-    let mut hidden = shared.settler.take(message).hide(timeout).await;
-    // It was received again meanwhile: the receipt handle was an old one.
-    let later = shared.receipts.later(message);
-    if let Some(later) = &later {
-        hidden = shared.settler.take(later).hide(timeout).await;
-    }
+    let (later, hidden) = requests::hide(shared, message, timeout).await;
     let message = later.as_deref().unwrap_or(message);
     if hidden.is_err() {
         shared.stats.unsettled.add(1);

@@ -40,7 +40,7 @@ pub(super) struct Heartbeat {
 
 /// A message that is kept invisible until it is released.
 struct Kept {
-    /// A hash of the id: a later receive has another address.
+    /// The same for a later receive of the message, and another for a copy of it.
     identity: u64,
     /// Locked during its renewal. `None` once it is released.
     message: Mutex<Option<Arc<Message>>>,
@@ -135,7 +135,7 @@ fn third(shared: &Shared) -> Duration {
 
 fn identity(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
-    message.id.hash(&mut hasher);
+    (&message.id, message.kept_since.0).hash(&mut hasher);
     hasher.finish()
 }
 

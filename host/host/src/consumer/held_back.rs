@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::Shared;
 use super::heartbeat::Heartbeat;
 use super::not_now::{HeldBack, NotNow};
-use super::requests::hand_back;
+use super::requests::{self, hand_back};
 use crate::failure::Milliseconds;
 use crate::queue::{Message, VisibilityTimeout};
 
@@ -44,7 +44,9 @@ pub(super) async fn hold_back(
     let jitter = LEAST.mul_f64(rand::random::<f64>() / 10.0);
     let timeout = VisibilityTimeout::rounded_up(wait.max(LEAST + jitter).min(longest));
     let since = Instant::now();
-    if shared.settler.take(message).hide(timeout).await.is_err() {
+    let (later, hidden) = requests::hide(shared, message, timeout).await;
+    let message = later.as_ref().unwrap_or(message);
+    if hidden.is_err() {
         shared.stats.unsettled.add(1);
         return;
     }

@@ -78,6 +78,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat:
         && !shared.stop.is_cancelled()
         && let Some(message) = messages.take()
     {
+        let in_hand = InHand(shared, &message);
         let span = tracing::info_span!(
             "message",
             queue = shared.name,
@@ -92,7 +93,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat:
             handled().instrument(span).await
         };
         heartbeat.release(&message).await;
-        shared.receipts.ended(&message);
+        drop(in_hand);
         if !is_removed && shared.fifo {
             if !messages.is_empty() {
                 let behind = messages.iter().count();
@@ -101,12 +102,26 @@ pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat:
             break;
         }
     }
+    let mut left = Vec::new();
     for message in messages.iter() {
+        let _in_hand = InHand(shared, message);
         heartbeat.release(message).await;
-        shared.receipts.ended(message);
+        // By another receive, something is done about it, or was.
+        if shared.receipts.is_next(message) {
+            left.push(Arc::clone(message));
+        }
     }
-    if !messages.is_empty() {
-        Box::pin(hand_back(shared, messages)).await;
+    if !left.is_empty() {
+        Box::pin(hand_back(shared, left)).await;
+    }
+}
+
+/// A receive that is in hand until this is dropped, also by a panic.
+struct InHand<'a>(&'a Shared, &'a Message);
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.0.receipts.ended(self.1);
     }
 }
 
@@ -117,33 +132,26 @@ async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heart
         shared.stats.duplicates.add(1);
         return requests::delete(shared, message).await;
     }
-    let is_removed = receive_first(shared, message, heartbeat).await;
-    if !is_removed {
-        shared.copies.release(message);
-    }
-    is_removed
-}
-
-async fn receive_first(
-    shared: &Arc<Shared>,
-    message: &Arc<Message>,
-    heartbeat: &Heartbeat,
-) -> bool {
-    if shared.history.is_left_over(message) {
-        tracing::info!("the message was sent again before: this copy is deleted");
-        shared.stats.duplicates.add(1);
-        return requests::delete(shared, message).await;
-    }
-    if !shared.receipts.begins(message) {
+    let is_left_over = shared.history.is_left_over(message);
+    if !is_left_over && !shared.receipts.begins(message) {
         // What is done about the message is done by the receipt handle of its last receive.
         tracing::info!(
             "the message was received twice, because its visibility timeout was over: this receive is not attempted"
         );
-        shared.history.skipped(message);
         return false;
     }
-    let is_removed = begun(shared, message, heartbeat).await;
-    shared.receipts.settled(message);
+    let is_removed = if is_left_over {
+        tracing::info!("the message was sent again before: this copy is deleted");
+        shared.stats.duplicates.add(1);
+        requests::delete(shared, message).await
+    } else {
+        let is_removed = begun(shared, message, heartbeat).await;
+        shared.receipts.settled(message);
+        is_removed
+    };
+    if !is_removed {
+        shared.copies.release(message);
+    }
     is_removed
 }
 

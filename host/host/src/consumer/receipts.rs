@@ -27,17 +27,29 @@ struct InHand {
     stage: Stage,
 }
 
+impl InHand {
+    fn is_next(&self, message: &Arc<Message>) -> bool {
+        self.stage == Stage::Waits && Arc::ptr_eq(&self.last, message)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Waits,
     UnderWay,
+    /// The last change of its visibility is made, which no renewal may overwrite.
+    Settling,
     /// What follows from its attempt is done.
     Settled,
 }
 
 impl Receipts {
-    /// These messages are in hand from now on, each until its receive [has ended](Self::ended).
-    pub(super) fn received<'a>(&self, messages: impl Iterator<Item = &'a Arc<Message>>) {
+    /// These messages are in hand from now on, each until its receive [has ended](Self::ended). Calls `again` for each that was in hand already: of its receives, one is attempted.
+    pub(super) fn received<'a>(
+        &self,
+        messages: impl Iterator<Item = &'a Arc<Message>>,
+        again: impl Fn(&Message),
+    ) {
         let mut all = self.lock();
         for message in messages {
             match all.entry(self.key(message)) {
@@ -54,19 +66,28 @@ impl Receipts {
                     in_hand.receives += 1;
                     if in_hand.stage == Stage::Settled {
                         in_hand.stage = Stage::Waits;
+                    } else {
+                        again(message);
                     }
                 }
             }
         }
     }
 
-    /// Whether this receive is the one that counts, and no attempt of its message is under way. One is from then on.
+    /// Whether this receive is the one that counts, and no attempt of its message is under way or over.
+    pub(super) fn is_next(&self, message: &Arc<Message>) -> bool {
+        let all = self.lock();
+        let in_hand = all.get(&self.key(message));
+        in_hand.is_none_or(|it| it.is_next(message))
+    }
+
+    /// As [`is_next`](Self::is_next); an attempt is under way from then on.
     pub(super) fn begins(&self, message: &Arc<Message>) -> bool {
         let mut all = self.lock();
         let Some(in_hand) = all.get_mut(&self.key(message)) else {
             return true;
         };
-        let begins = in_hand.stage == Stage::Waits && Arc::ptr_eq(&in_hand.last, message);
+        let begins = in_hand.is_next(message);
         if begins {
             in_hand.stage = Stage::UnderWay;
         }
@@ -78,26 +99,36 @@ impl Receipts {
         let all = self.lock();
         let in_hand = all.get(&self.key(message))?;
         let is_other = in_hand.last.receipt_handle != message.receipt_handle;
-        let is_later = in_hand.stage == Stage::UnderWay && is_other;
+        let is_later = matches!(in_hand.stage, Stage::UnderWay | Stage::Settling) && is_other;
         is_later.then(|| Arc::clone(&in_hand.last))
     }
 
     /// By which receive a message is kept invisible: the last one, until what follows from its attempt is done.
     pub(super) fn kept(&self, message: &Arc<Message>) -> Option<Arc<Message>> {
         let all = self.lock();
-        match all.get(&self.key(message)) {
-            Some(in_hand) if in_hand.receives > 1 => {
-                (in_hand.stage != Stage::Settled).then(|| Arc::clone(&in_hand.last))
-            }
-            Some(_) | None => Some(Arc::clone(message)),
+        let Some(in_hand) = all.get(&self.key(message)) else {
+            return Some(Arc::clone(message));
+        };
+        match in_hand.stage {
+            Stage::Waits | Stage::UnderWay => Some(Arc::clone(&in_hand.last)),
+            Stage::Settling | Stage::Settled => None,
         }
+    }
+
+    /// The last change of the visibility of this message is made.
+    pub(super) fn settling(&self, message: &Message) {
+        self.change(message, Stage::Settling);
     }
 
     /// What follows from the attempt of this message is done.
     pub(super) fn settled(&self, message: &Message) {
+        self.change(message, Stage::Settled);
+    }
+
+    fn change(&self, message: &Message, stage: Stage) {
         let mut all = self.lock();
         if let Some(in_hand) = all.get_mut(&self.key(message)) {
-            in_hand.stage = Stage::Settled;
+            in_hand.stage = stage;
         }
     }
 
@@ -133,7 +164,7 @@ mod tests {
             receipt_handle: ReceiptHandle(handle.into()),
             ..ordinary_message()
         });
-        receipts.received([&message].into_iter());
+        receipts.received([&message].into_iter(), |_| ());
         message
     }
 
@@ -172,6 +203,33 @@ mod tests {
     }
 
     #[test]
+    fn a_later_receive_that_is_over_is_still_the_one_that_counts() {
+        let receipts = Receipts::default();
+        let older = receive(&receipts, "a");
+        assert!(receipts.begins(&older));
+        let later = receive(&receipts, "b");
+        assert!(!receipts.begins(&later) && !receipts.is_next(&later));
+        receipts.ended(&later);
+        assert_eq!(receipts.kept(&older), Some(Arc::clone(&later)));
+        assert_eq!(receipts.later(&older), Some(later));
+    }
+
+    #[test]
+    fn a_receive_that_waits_changes_nothing_of_what_was_done_about_its_message() {
+        let receipts = Receipts::default();
+        let older = receive(&receipts, "a");
+        assert!(receipts.begins(&older));
+        let later = receive(&receipts, "b");
+        receipts.settling(&older);
+        assert_eq!(receipts.later(&older), Some(Arc::clone(&later)));
+        assert_eq!(receipts.kept(&later), None);
+        receipts.settled(&older);
+        receipts.ended(&older);
+        assert_eq!(receipts.kept(&later), None);
+        assert!(!receipts.is_next(&later));
+    }
+
+    #[test]
     fn a_message_that_comes_again_while_an_old_receive_waits_begins() {
         let receipts = Receipts::default();
         let (older, later) = (receive(&receipts, "a"), receive(&receipts, "b"));
@@ -190,7 +248,7 @@ mod tests {
             kept_since: first.kept_since.plus(std::time::Duration::from_millis(1)),
             ..(*first).clone()
         });
-        receipts.received([&copy].into_iter());
+        receipts.received([&copy].into_iter(), |_| panic!("it is another message"));
         assert!(receipts.begins(&first) && receipts.begins(&copy));
     }
 }

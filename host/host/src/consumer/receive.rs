@@ -237,7 +237,8 @@ impl Pollers {
         }
         let lanes = into_lanes(messages, shared.fifo);
         let messages = || lanes.iter().flat_map(Messages::iter);
-        shared.receipts.received(messages());
+        let again = |message: &Message| shared.history.skipped(message);
+        shared.receipts.received(messages(), again);
         let token = self.lanes.token();
         let heartbeat = self.heartbeats.keep(shared, messages(), token);
         let callers = shared.callers.as_ref().map(|it| it.begin(lanes.len()));

@@ -25,6 +25,23 @@ pub(super) async fn delete(shared: &Shared, message: &Message) -> bool {
     is_removed
 }
 
+/// Makes a message invisible for this long from now, as the last thing that is done about it. If it was received again meanwhile, its receipt handle was an old one: returns the receive whose handle counts, too.
+pub(super) async fn hide(
+    shared: &Shared,
+    message: &Message,
+    timeout: VisibilityTimeout,
+) -> (Option<Arc<Message>>, Result<(), SubmitError>) {
+    shared.receipts.settling(message);
+    let hidden = shared.settler.take(message).hide(timeout).await;
+    match shared.receipts.later(message) {
+        Some(later) => {
+            let hidden = shared.settler.take(&later).hide(timeout).await;
+            (Some(later), hidden)
+        }
+        None => (None, hidden),
+    }
+}
+
 /// Delays a message without an outcome.
 pub(super) async fn postpone(shared: &Shared, message: &Message, timeout: VisibilityTimeout) {
     if keep_invisible(shared, message, timeout).await {
@@ -40,7 +57,7 @@ pub(super) async fn keep_invisible(
     message: &Message,
     timeout: VisibilityTimeout,
 ) -> bool {
-    match shared.settler.take(message).hide(timeout).await {
+    match hide(shared, message, timeout).await.1 {
         Err(SubmitError::Entry(error)) => error.retryable,
         Err(SubmitError::Request(_) | SubmitError::Ended) | Ok(()) => true,
     }
