@@ -53,14 +53,14 @@ pub fn replay(target: &Target) -> usize {
     inputs.len()
 }
 
-/// Runs the target with inputs that are made of its kept ones, for this long.
-pub fn try_others(target: &Target, time: Duration, seed: u64) -> Report {
+/// Runs the target with inputs that are made of its kept ones: so many, or for this long.
+pub fn try_others(target: &Target, most: u64, time: Duration, seed: u64) -> Report {
     let kept: Vec<_> = corpus(target).into_iter().map(|(_, input)| input).collect();
     let words = Words::of(&kept);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut report = Report::default();
     let started = clock::instant();
-    while started.elapsed() < time {
+    while report.tried < most && started.elapsed() < time {
         let mut input = kept[rng.random_range(0..kept.len())].clone();
         for _ in 0..1 << rng.random_range(0..4) {
             let other = &kept[rng.random_range(0..kept.len())];

@@ -13,7 +13,7 @@ const client = new DynamoDBClient({ region: "eu-west-1", endpoint: "http://127.0
 
 function answer({ path, event }) {
   const jmesPathOptions = new PowertoolsFunctions();
-  const config = new IdempotencyConfig({ eventKeyJmesPath: path, throwOnNoIdempotencyKey: true, jmesPathOptions });
+  const config = new IdempotencyConfig({ eventKeyJmesPath: path, jmesPathOptions });
   const store = new DynamoDBPersistenceLayer({ tableName: "none", awsSdkV3Client: client });
   store.configure({ config, keyPrefix: "orders" });
   try {

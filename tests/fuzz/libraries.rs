@@ -78,7 +78,12 @@ impl Process {
 }
 
 /// What is refused here and not there, for a reason that its document gives: a repeat is then an error and never another key.
-const REFUSED: [&str; 10] = [
+const REFUSED: [&str; 13] = [
+    // JavaScript leaves out what is no base64, and its library sorts arrays by their text.
+    "powertools_base64: ",
+    "sort: expected",
+    // Powertools for TypeScript warns, and uses `null` as a key.
+    "no idempotency key",
     // Lists of pairs, and characters by their place.
     "merge: expected an object",
     // An expression with `&` as the argument of a function that takes values.

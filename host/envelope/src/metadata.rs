@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// A timestamp above this is in milliseconds: in seconds it would be in the year 5138.
-const SECONDS: f64 = 1e11;
+const SECONDS: u64 = 100_000_000_000;
 
 /// The latest time, in milliseconds: the end of the year 9999.
 const LATEST: f64 = 253_402_300_799_999.0;
@@ -73,6 +73,7 @@ pub struct Redriven {
     /// How many attempts had been made by then.
     pub attempts: u32,
     /// When, in whole seconds since 1970.
+    #[serde(serialize_with = "serialize_seconds")]
     pub timestamp: u64,
 }
 
@@ -141,7 +142,7 @@ impl Metadata {
     pub(crate) fn to_json(&self) -> String {
         let mut fields = vec![
             format!("\"attempt\":{}", self.attempt.get().min(LARGEST_ATTEMPT)),
-            format!("\"initial_timestamp\":{}", self.initial_timestamp),
+            format!("\"initial_timestamp\":{}", written(self.initial_timestamp)),
         ];
         let ours = [
             ("id", json(self.id.as_ref())),
@@ -183,7 +184,11 @@ impl Redriven {
 /// Converts a number of seconds or milliseconds since 1970 to whole seconds. `None` before 1970 and after the year 9999.
 fn seconds(value: &RawValue) -> Option<u64> {
     let given = number(value).filter(|given| (0.0..=LATEST).contains(given))?;
-    let seconds = if given > SECONDS { given / 1e3 } else { given };
+    let seconds = if given > SECONDS as f64 {
+        given / 1e3
+    } else {
+        given
+    };
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -191,6 +196,26 @@ fn seconds(value: &RawValue) -> Option<u64> {
     )]
     let truncated = seconds as u64;
     Some(truncated)
+}
+
+/// A time in seconds as it is written, so that it is read as the same time: in milliseconds where seconds would be taken for them.
+const fn written(seconds: u64) -> u64 {
+    if seconds > SECONDS {
+        seconds.saturating_mul(1_000)
+    } else {
+        seconds
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn serialize_seconds<S: serde::Serializer>(
+    seconds: &u64,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(written(*seconds))
 }
 
 fn json<T: Serialize>(value: Option<&T>) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Objects of JSON that say themselves whether they are as they were written: their last field is a checksum of the rest.
 //!
-//! A disk, a copy or an editor that changes a byte can leave valid JSON that says something else. The checksum finds every change of up to 32 bits in a row. It is no protection from somebody who writes a new one.
+//! A disk, a copy or an editor that changes a byte can leave valid JSON that says something else. The checksum finds every change of up to 32 bits in a row, unless the change reaches from the object into the name of the checksum, which is then none. It is no protection from somebody who writes a new one.
 
 /// What stands before the eight digits of the checksum, and after them.
 const BEFORE: &[u8] = b",\"sum\":\"";

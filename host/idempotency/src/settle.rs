@@ -53,7 +53,7 @@ fn not_recorded(lease: &Lease<'_>, error: &StoreError) -> Recorded {
 async fn write(lease: &Lease<'_>, result: Result<&str, &str>) -> Result<bool, StoreError> {
     let settings = lease.settings;
     until_answered(lease, || {
-        let expires = settings.clock.time().plus(settings.expires_after).0 / 1_000;
+        let expires = lease.time.now().plus(settings.expires_after).0 / 1_000;
         let completion = Completion {
             key: lease.key,
             owner: &lease.owner,

@@ -1,6 +1,6 @@
 //! The memory that a policy allocates.
 //!
-//! An instance begins with a page of memory, 64 KiB, of which its stack and its constants leave a part: 20 KiB in a built-in policy, far more than one decision allocates. Rust's own allocator leaves that part unused and asks for a second page at once. For the host this is two calls of the system that stop all of its threads for a moment, and twice as much memory to clear after each decision. So memory comes from the rest of the first page, and only what does not fit there from Rust's own allocator.
+//! An instance begins with a page of memory, 64 KiB, of which its stack and its constants leave a part: 20 KiB in a built-in policy, far more than one decision allocates. Rust's own allocator may leave that part unused and ask for a second page at once. For the host this is two calls of the system that stop all of its threads for a moment, and twice as much memory to clear after each decision. So 16 KiB of the policy's own memory are given away first, and only what does not fit there comes from Rust's own allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::with_exposed_provenance_mut;
@@ -111,21 +111,20 @@ unsafe impl GlobalAlloc for Arena {
     }
 }
 
-/// On other targets, the C library uses this memory.
+/// On other targets, policies have the allocator of their C library.
 #[cfg(all(feature = "arena", target_arch = "wasm32", target_os = "unknown"))]
 mod of_instance {
     use super::Arena;
 
-    #[allow(unsafe_code, reason = "the linker defines them")]
-    unsafe extern "C" {
-        static __heap_base: u8;
-        static __heap_end: u8;
-    }
+    /// More than one decision allocates. With the stack and the constants of a built-in policy, it fits into the page that an instance begins with.
+    const SIZE: usize = 16 << 10;
 
-    /// From the end of the stack and the constants to the end of the memory that an instance begins with.
-    fn rest() -> (usize, usize) {
-        let (start, end) = (&raw const __heap_base, &raw const __heap_end);
-        (start.expose_provenance(), end.expose_provenance())
+    /// Memory of the policy's own, which no other allocator knows: Rust's may use what the linker leaves over.
+    static mut MEMORY: [u128; SIZE / 16] = [0; SIZE / 16];
+
+    fn memory() -> (usize, usize) {
+        let start = (&raw mut MEMORY).expose_provenance();
+        (start, start + SIZE)
     }
 
     #[allow(
@@ -133,8 +132,8 @@ mod of_instance {
         reason = "an allocator owns memory that Rust does not know of"
     )]
     #[global_allocator]
-    // SAFETY: neither Rust nor its allocator, which only takes pages that it has added, uses this memory. There are no threads.
-    static ALLOCATOR: Arena = unsafe { Arena::new(rest) };
+    // SAFETY: nothing else names this memory, and there are no threads.
+    static ALLOCATOR: Arena = unsafe { Arena::new(memory) };
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use backstop_core::idempotency::RecordFormat;
 use jmespath::ast::{Ast, Comparator};
 
 use super::arguments::Argument;
-use super::compare;
 use super::functions::Function;
+use super::{Literal, compare};
 use crate::format::typescript;
 use crate::json::{Fields, Json};
 
@@ -19,7 +19,7 @@ type Found<'v> = Result<Cow<'v, Json>, String>;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interpreter<'e> {
     pub(super) format: RecordFormat,
-    pub(super) literals: &'e HashMap<usize, Json>,
+    pub(super) literals: &'e HashMap<usize, Literal>,
     /// How often the expression uses parts of the event: see [`uses`](super::uses::uses).
     pub(super) uses: usize,
 }
@@ -44,8 +44,14 @@ impl<'e> Interpreter<'e> {
                 start, stop, step, ..
             } => slice(value, *start, *stop, *step),
             Ast::Literal { offset, .. } => {
-                let literal = self.literals.get(offset).cloned();
-                Ok(Cow::Owned(literal.unwrap_or(Json::Null)))
+                let literal = self.literals.get(offset);
+                match literal.map(|it| it.of(self.format)) {
+                    Some(Ok(value)) => Ok(Cow::Owned(value.clone())),
+                    Some(Err(why)) => Err(format!(
+                        "a literal with a second \\` in it is none in TypeScript: {why}"
+                    )),
+                    None => Ok(NULL),
+                }
             }
             Ast::Subexpr { lhs, rhs, .. } => {
                 let left = self.evaluate(lhs, value)?;

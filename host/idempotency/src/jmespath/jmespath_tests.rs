@@ -44,6 +44,31 @@ fn an_expression_finds_what_powertools_finds() {
 }
 
 #[test]
+fn a_literal_may_hold_its_own_quotes() {
+    for (expression, in_python, in_typescript) in [
+        (r"'a\'b'", r#""a'b""#, r#""a'b""#),
+        (r"'\'a\'b'", r#""'a'b""#, r#""'a\\'b""#),
+        (r#"`"a\`b"`"#, r#""a`b""#, r#""a`b""#),
+        (r"'a\\'", r#""a\\\\""#, r#""a\\\\""#),
+    ] {
+        for (format, expected) in [
+            (RecordFormat::Python, in_python),
+            (RecordFormat::TypeScript, in_typescript),
+        ] {
+            let expected = Json::parse(expected).unwrap();
+            assert_eq!(
+                found(format, expression, "{}").unwrap(),
+                expected,
+                "{expression}"
+            );
+        }
+    }
+    let second = r#"`"\`a\`"`"#;
+    assert_eq!(find(second, "{}").unwrap(), Json::String("`a`".to_owned()));
+    assert!(found(RecordFormat::TypeScript, second, "{}").is_err());
+}
+
+#[test]
 fn each_library_has_its_own_numbers_and_text() {
     let event = r#"{"b": [1, 2.0, -3], "a": {"é": 1.0, "10": "😀", "9": 1e2}, "big": 12345678901234567890, "zero": 0, "none": []}"#;
     for (expression, in_python, in_typescript) in [
@@ -240,4 +265,34 @@ fn mistakes_are_errors() {
         let error = find(expression, "{}");
         assert!(error.is_err(), "{expression}: {error:?}");
     }
+}
+
+#[test]
+fn an_expression_has_a_bounded_depth() {
+    let around =
+        |open: &str, close: &str, levels| open.repeat(levels) + "a" + &close.repeat(levels);
+    for (open, close, each) in [
+        ("!", "", 1),
+        ("[", "]", 1),
+        ("(", ")", 1),
+        ("{a:", "}", 1),
+        ("abs(", ")", 1),
+        ("a[?", "]", 1),
+        ("", ".a", 1),
+        ("", "|a", 1),
+        ("", "||a", 1),
+        ("", "==a", 1),
+        ("", ".*", 2),
+        ("", "[]", 1),
+        ("", "[*]", 2),
+    ] {
+        let deepest = Expression::compile(&around(open, close, depth::DEEPEST / each));
+        let deepest = deepest.unwrap_or_else(|why| panic!("{open}a{close}: {why}"));
+        let event = Json::parse(r#"{"a": [[1]]}"#).unwrap();
+        _ = deepest.find(RecordFormat::Python, &event);
+        let refused = Expression::compile(&around(open, close, 100_000)).unwrap_err();
+        assert_eq!(refused, "more than 100 levels deep", "{open}a{close}");
+    }
+    let beside = vec!["a.b"; 10_000].join(", ");
+    assert!(Expression::compile(&format!("[{beside}]")).is_ok());
 }

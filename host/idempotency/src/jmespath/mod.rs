@@ -4,6 +4,7 @@
 
 mod arguments;
 mod compare;
+mod depth;
 mod encoded;
 mod functions;
 mod interpreter;
@@ -13,7 +14,6 @@ mod uses;
 use std::collections::HashMap;
 
 use backstop_core::idempotency::RecordFormat;
-use jmespath::Variable;
 use jmespath::ast::Ast;
 
 use crate::json::Json;
@@ -25,7 +25,7 @@ use interpreter::Interpreter;
 pub(crate) struct Expression {
     ast: Ast,
     /// The literals by their place in the text, with their digits and in their order.
-    literals: HashMap<usize, Json>,
+    literals: HashMap<usize, Literal>,
     /// How often it uses parts of the event.
     uses: usize,
 }
@@ -33,6 +33,9 @@ pub(crate) struct Expression {
 impl Expression {
     /// Why the text is no expression, otherwise.
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
+        if depth::depth(text) > depth::DEEPEST {
+            return Err(format!("more than {} levels deep", depth::DEEPEST));
+        }
         let ast = jmespath::parse(text).map_err(|error| error.reason.to_string())?;
         let mut literals = HashMap::new();
         check(&ast, text, &mut literals)?;
@@ -56,11 +59,12 @@ impl Expression {
 }
 
 /// Reads the literals, and refuses unknown functions.
-fn check(ast: &Ast, text: &str, literals: &mut HashMap<usize, Json>) -> Result<(), String> {
+fn check(ast: &Ast, text: &str, literals: &mut HashMap<usize, Literal>) -> Result<(), String> {
     match ast {
         Ast::Identity { .. } | Ast::Field { .. } | Ast::Index { .. } | Ast::Slice { .. } => Ok(()),
-        Ast::Literal { offset, value } => {
-            literals.insert(*offset, literal(text.get(*offset..), value)?);
+        Ast::Literal { offset, .. } => {
+            let start = text.get(*offset..).unwrap_or_default();
+            literals.insert(*offset, Literal::at_start_of(start)?);
             Ok(())
         }
         Ast::Function { name, args, .. } => {
@@ -96,20 +100,44 @@ fn check(ast: &Ast, text: &str, literals: &mut HashMap<usize, Json>) -> Result<(
     }
 }
 
-/// A literal at the start of this text: JSON in backticks, or a raw string.
-fn literal(text: Option<&str>, parsed: &Variable) -> Result<Json, String> {
-    if let Some(string) = parsed.as_string() {
-        return Ok(Json::String(string.clone()));
+/// A literal: what it is in Python, and in TypeScript.
+#[derive(Debug)]
+struct Literal {
+    python: Json,
+    typescript: Result<Json, String>,
+}
+
+impl Literal {
+    /// The one at the start of this text: JSON in backticks, or a raw string.
+    fn at_start_of(text: &str) -> Result<Self, String> {
+        let mut characters = text.chars();
+        let quote = characters.next().unwrap_or_default();
+        let mut is_escaped = false;
+        let inside: String = characters
+            .take_while(|&character| {
+                let ends = character == quote && !is_escaped;
+                is_escaped = character == '\\' && !is_escaped;
+                !ends
+            })
+            .collect();
+        let (escaped, quoted) = (format!("\\{quote}"), quote.to_string());
+        let read = |text: String| match quote {
+            '\'' => Ok(Json::String(text)),
+            _ => Json::parse(&text).map_err(|error| error.to_string()),
+        };
+        Ok(Self {
+            python: read(inside.replace(&escaped, &quoted))?,
+            // It replaces the first one alone.
+            typescript: read(inside.replacen(&escaped, &quoted, 1)),
+        })
     }
-    let text = text.and_then(|it| it.strip_prefix('`')).unwrap_or_default();
-    let mut is_escaped = false;
-    let end = text.find(|character| {
-        let ends = character == '`' && !is_escaped;
-        is_escaped = character == '\\' && !is_escaped;
-        ends
-    });
-    let inside = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
-    Json::parse(&inside.replace("\\`", "`")).map_err(|error| error.to_string())
+
+    fn of(&self, format: RecordFormat) -> Result<&Json, &String> {
+        match format {
+            RecordFormat::Python => Ok(&self.python),
+            RecordFormat::TypeScript => self.typescript.as_ref(),
+        }
+    }
 }
 
 #[cfg(test)]
