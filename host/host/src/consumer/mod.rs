@@ -213,6 +213,11 @@ impl Consumer {
         Arc::clone(&self.breaker)
     }
 
+    /// What it found at the start.
+    pub(crate) const fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
     /// Its queue, with the attributes that it had at the start.
     pub(crate) fn queue(&self) -> (&Arc<dyn Queue>, &Description) {
         (&self.ready.queue, &self.ready.description)

@@ -174,7 +174,7 @@ impl Service {
         let desk = Arc::new(desk(&consumers, connections));
         interface.dead_letters(Arc::clone(&desk));
         interface.ready(consumers.iter().map(admin_queue).collect(), metrics.clone());
-        Ok(Self {
+        let service = Self {
             recorder: assembly.recorder().cloned(),
             _watcher: watchers::live(&consumers)?,
             _control: control(&assembly, &interface),
@@ -189,7 +189,10 @@ impl Service {
                 .map(|(exporter, page)| exporter.serve(page)),
             consumers,
             supervisor: None,
-        })
+        };
+        // Whoever reads that it is ready reaches it by its sockets.
+        service.consumers.iter().for_each(operated::log_ready);
+        Ok(service)
     }
 
     /// With the service manager that learns how the service is while it runs.
@@ -366,20 +369,6 @@ async fn consumer(queue: QueueConfig, usable: Usable, assembly: &Assembly) -> Co
         decider,
     } = usable;
     let shadow = assembly.shadow(&queue.name, &queue.decider).await;
-    let dead_letters = ready.dead_letters.as_ref();
-    let by_class = ready.class_dead_letters.iter();
-    let by_class: Vec<_> = by_class
-        .map(|(class, (queue, _))| format!("{class}={}", queue.url()))
-        .collect();
-    let by_class = by_class.join(",");
-    tracing::info!(
-        queue = queue.name,
-        url = queue.url,
-        policy = decider.policy().current().title(),
-        dead_letters = dead_letters.map_or("none", |(queue, _)| queue.url()),
-        "dead-letters-by-class" = (!by_class.is_empty()).then_some(by_class),
-        "ready"
-    );
     let decider = decider.shadowed_by(shadow);
     let folder = assembly.store().map(|store| store.folder().to_owned());
     Consumer::new(queue.name, ready, handler, decider, queue.options).with_folder(folder)

@@ -30,6 +30,25 @@ pub(super) fn desk(consumers: &[(String, Consumer)], connections: &Connections) 
     Desk::new(queues.collect(), Arc::new(connections.clone()))
 }
 
+/// Says that the queue is served from now on.
+pub(super) fn log_ready((name, consumer): &(String, Consumer)) {
+    let ready = consumer.ready();
+    let dead_letters = ready.dead_letters.as_ref();
+    let by_class = ready.class_dead_letters.iter();
+    let by_class: Vec<_> = by_class
+        .map(|(class, (queue, _))| format!("{class}={}", queue.url()))
+        .collect();
+    let by_class = by_class.join(",");
+    tracing::info!(
+        queue = name,
+        url = ready.queue.url(),
+        policy = consumer.decider().policy().current().title(),
+        dead_letters = dead_letters.map_or("none", |(queue, _)| queue.url()),
+        "dead-letters-by-class" = (!by_class.is_empty()).then_some(by_class),
+        "ready"
+    );
+}
+
 /// Opens the control socket. A host without one works as well.
 pub(super) fn control(assembly: &Assembly, interface: &Arc<Interface>) -> Option<ControlSocket> {
     let store = assembly.store()?;
