@@ -166,16 +166,18 @@ async fn under_load(client: &Client, urls: &[String], hosts: usize) -> [f64; 4] 
         .buffer_unordered(8);
     while sends.next().await.is_some() {}
     let before = requests().await;
-    let mut running = Vec::new();
-    for (share, folder) in urls.chunks(urls.len().div_ceil(hosts)).zip(&folders) {
-        running.push(host(share, &worker, folder.path()).await);
-    }
+    // At the same time, so that all of them are there from the beginning.
+    let shares = urls.chunks(urls.len().div_ceil(hosts)).zip(&folders);
+    let running = shares.map(|(share, folder)| host(share, &worker, folder.path()));
+    let running = futures_util::future::join_all(running).await;
     let messages = QUEUES * EACH;
     let seconds = loop {
         let answer = reqwest::get(format!("{worker}/seen")).await.unwrap();
         let answer = answer.text().await.unwrap();
         let (seen, seconds) = answer.split_once(' ').unwrap();
-        if seen.parse::<usize>().unwrap() >= messages {
+        let seen: usize = seen.parse().unwrap();
+        if seen >= messages {
+            assert_eq!(seen, messages, "a message was attempted twice");
             break seconds.parse::<f64>().unwrap();
         }
         sleep(Duration::from_millis(20)).await;

@@ -48,8 +48,8 @@ impl Checker<'_> {
                 it.at() + it.record["delay"].as_u64().unwrap_or(0) > evidence.ended
             }) && it.visible_at > evidence.ended
         });
-        let has_ended =
-            (first_success.is_some() && left.is_empty()) || !letters.is_empty() || waits;
+        let is_over = first_success.is_some() || !letters.is_empty();
+        let has_ended = (is_over && left.is_empty()) || waits;
         self.expect(
             Rule::Ended,
             Some(n),
@@ -151,19 +151,22 @@ impl Checker<'_> {
     }
 
     fn letters_kept(&mut self, n: u32, records: &[Recorded], letters: &[InQueue]) {
+        let evidence = self.evidence;
+        let queue = QUEUES[evidence.planned[&n].queue].name;
+        let journals_of = || evidence.journals.iter().filter(|it| it.queue == queue);
         for recorded in records.iter().filter(|it| it.is_event("dead-lettered")) {
             let id = recorded.text("letter-id");
             if id.is_empty() {
                 continue;
             }
             let is_there = letters.iter().any(|it| it.id == id);
-            let mut journals = self.evidence.journals.iter();
-            let was_moved = journals.any(|it| it.sending.contains(id) || it.is_damaged);
+            let mut journals = journals_of();
+            let was_moved = journals.any(|it| it.sending.contains(id));
             self.expect(
                 Rule::LetterKept,
                 Some(n),
                 is_there || was_moved,
-                || false,
+                || journals_of().any(|it| it.is_damaged),
                 || format!("letter {id} of message {n} is not there, and nobody has moved it"),
             );
         }
@@ -269,7 +272,8 @@ impl Checker<'_> {
         let hosts: Vec<&str> = attempts.iter().map(|it| it.host.as_str()).collect();
         let (from, to) = match attempts {
             [first, .., last] => (first.began, last.began),
-            _ => return,
+            [only] => (only.began, only.began),
+            [] => (evidence.began, evidence.began),
         };
         // What was handed back at a stop was seen and not counted.
         let excused = || evidence.disturbed(&hosts, from, to) && seen <= most * 2;

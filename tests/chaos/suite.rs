@@ -37,7 +37,8 @@ async fn a_short_campaign_breaks_no_rule() {
     let (holds, printed, report) = campaign(folder.path(), &arguments).await;
     assert!(holds, "{printed}");
     let figures = &report["figures"];
-    assert_eq!(figures["messages"], 600, "{printed}");
+    // Those of deliveries come on top.
+    assert!(figures["messages"].as_u64() >= Some(600), "{printed}");
     assert!(figures["faults"].as_u64().unwrap() > 10, "{printed}");
     // What can't be done here is said.
     for skipped in figures["skipped"].as_array().unwrap() {

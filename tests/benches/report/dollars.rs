@@ -1,18 +1,12 @@
 //! What a million failures cost in requests, by the requests that the other chapters counted.
 
-use tests_benches::{Better, Chapter, Figure, Row, Table, Unit};
+use tests_benches::{Better, Chapter, Figure, Row, Table, Unit, requests_of_a_failure};
 
 /// SQS, standard queues, in the United States, after the first million of a month: dollars for a million requests. <https://aws.amazon.com/sqs/pricing/>
 const SQS: f64 = 0.40;
 
 /// Lambda in the same place: dollars for a million invocations. <https://aws.amazon.com/lambda/pricing/>
 const LAMBDA: f64 = 0.20;
-
-/// A message that succeeds at once: a tenth of a receive and a tenth of a delete.
-const SUCCEEDS: f64 = 0.2;
-
-/// The next receive of a message that failed.
-const RECEIVED_AGAIN: f64 = 0.1;
 
 const ABOUT: &str = "The requests that a failure causes, and what a million of them cost: $0.40 for a million requests of SQS (standard queues), $0.20 for a million invocations of Lambda. On a queue, a failure is what hides the message and the receive that brings it again. With the Lambda handler, it is everything about a record that is delayed once and invoked once, but for the polls of Lambda's own mapping, which are the same for both. Not counted: what a processor costs, the time that functions run, traffic. Requests grow with the size: each 64 KiB of a batch count as one.";
 
@@ -59,9 +53,7 @@ fn on_a_queue(counted: &Table) -> Option<Table> {
     let mut table = empty(&format!("On a queue, {failing} % of the messages fail"));
     for row in &counted.rows {
         let requests = figure(counted, row, "requests a message")?;
-        // Batches that are not quite full are no request saved.
-        let hiding = (requests - SUCCEEDS).max(0.0) / (failing / 100.0);
-        let requests = hiding + RECEIVED_AGAIN;
+        let requests = requests_of_a_failure(requests, failing / 100.0);
         put(&mut table, row, requests * SQS, requests);
     }
     Some(table)

@@ -7,8 +7,10 @@
 )]
 
 mod figures;
+mod requests;
 mod table;
 pub mod timing;
 
 pub use figures::{Better, Figure, Unit};
+pub use requests::requests_of_a_failure;
 pub use table::{Chapter, Column, Row, Table, folder, read};

@@ -1,6 +1,6 @@
 //! What must hold of every delivery, seen from outside alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use backstop_deliver::{Status, Undelivered};
@@ -141,11 +141,15 @@ fn has_groups(plan: &Plan) -> bool {
 /// The entries of a group are there in the order of the input, at their first time, unless one was late on its way.
 fn out_of_order(plan: &Plan, history: &History) -> Vec<String> {
     let mut wrong = Vec::new();
-    if !has_groups(plan) || history.seen.faults > 0 {
+    if !has_groups(plan) || history.seen.late > 0 {
         return wrong;
     }
     let mut last: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut stored = BTreeSet::new();
     for (_, number) in &history.seen.stored {
+        if !stored.insert(*number) {
+            continue;
+        }
         let entry = plan.entries.iter().find(|it| it.number == *number).unwrap();
         if let Some(before) = last.insert(entry.group, *number)
             && before > *number

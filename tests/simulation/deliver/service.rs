@@ -39,6 +39,8 @@ pub(crate) struct Seen {
     pub(crate) most_in_flight: usize,
     /// Whether a request went wrong.
     pub(crate) faults: usize,
+    /// How many requests were late on their way: others may have overtaken them.
+    pub(crate) late: usize,
 }
 
 #[derive(Debug)]
@@ -119,6 +121,7 @@ impl Service {
         let mut state = lock(&self.state);
         let strikes = is_under_way && state.random.random_ratio(ratio.0, ratio.1);
         state.seen.faults += usize::from(strikes);
+        state.seen.late += usize::from(strikes && kind == Kind::LateRequests);
         strikes
     }
 
