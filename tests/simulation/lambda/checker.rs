@@ -56,6 +56,7 @@ pub(crate) fn check(plan: &Plan, history: &History) -> Vec<String> {
         wrong: history.unended.clone(),
         events: BTreeMap::new(),
         records: BTreeMap::new(),
+        bases: BTreeMap::new(),
         codes: BTreeMap::new(),
         received: 0,
         fault: None,
@@ -72,6 +73,8 @@ struct Checker<'a> {
     wrong: Vec<String>,
     events: BTreeMap<u32, Known>,
     records: BTreeMap<Failed, Record>,
+    /// The first delay of each environment's version of the policy, in seconds.
+    bases: BTreeMap<u64, u64>,
     /// How each run ended.
     codes: BTreeMap<u32, Option<&'static str>>,
     received: u64,
@@ -125,6 +128,9 @@ impl Checker<'_> {
                 }
             }
             Event::Duplicated { of } => self.doubt(*of),
+            Event::Started { env, base } => {
+                self.bases.insert(*env, *base);
+            }
             Event::Began { all, .. } => {
                 for of in all {
                     self.record(*of).in_hand += 1;
@@ -138,11 +144,15 @@ impl Checker<'_> {
             }
             Event::Killed { .. } | Event::Hidden { .. } => {}
             Event::Decided {
+                env,
                 of,
                 attempt,
                 action,
                 by,
-            } => self.decided(at, *of, *attempt, action, by),
+            } => {
+                self.of_version(at, *env, *of, *attempt, action);
+                self.decided(at, *of, *attempt, action, by);
+            }
             Event::Copied { of } => self.record(*of).copies += 1,
             Event::Letter { of, reason } => self.letter(at, *of, reason.as_deref()),
             Event::Deleted { of, by_mapping } => {
@@ -165,7 +175,8 @@ impl Checker<'_> {
 
     fn accepted(&mut self, at: Duration, of: Failed) {
         let number = of.0;
-        let is_quiet = self.plan.disturbances.is_empty() && self.plan.knows_mapping;
+        let plan = self.plan;
+        let is_quiet = plan.disturbances.is_empty() && plan.swaps.is_empty() && plan.knows_mapping;
         let record = self.record(of);
         let (twice, letters, due) = (record.accepted > 0, record.letters, record.due);
         let (recorded, doubt) = (record.recorded, record.doubt);
@@ -254,11 +265,28 @@ impl Checker<'_> {
         });
     }
 
+    /// The delay is one of the version that the environment started with.
+    fn of_version(&mut self, at: Duration, env: u64, of: Failed, attempt: u32, action: &Action) {
+        let Action::Retry { delay } = action else {
+            return;
+        };
+        let base = Duration::from_secs(self.bases[&env]);
+        let most = base * 2_u32.pow((attempt - 1).min(12));
+        let delay = Duration::from_millis(delay.0.into());
+        self.expect(delay <= most, at, || {
+            format!(
+                "event {} waits {delay:?} after attempt {attempt}, and a version that begins with {base:?} allows {most:?}",
+                of.0
+            )
+        });
+    }
+
     fn decided(&mut self, at: Duration, of: Failed, attempt: u32, action: &Action, by: &str) {
         let (number, most) = (of.0, self.plan.max_attempts);
         let code = self.codes.get(&of.1).copied().flatten();
         let (runs, doubt) = (self.event(number).runs, self.event(number).doubt);
-        let resend = self.plan.resend;
+        // Of two versions, each decides as it does.
+        let may_differ = self.plan.resend || !self.plan.swaps.is_empty();
         let record = self.record(of);
         let before = record.decided.replace(action.clone());
         match action {
@@ -284,7 +312,7 @@ impl Checker<'_> {
             }),
         }
         let is_same = before.as_ref().is_none_or(|it| it == action);
-        self.expect(is_same || resend, at, || {
+        self.expect(is_same || may_differ, at, || {
             format!("event {number} is decided otherwise: {action:?} after {before:?}")
         });
         self.expect(attempt >= 1 && attempt <= runs, at, || {

@@ -36,6 +36,11 @@ pub(crate) enum Event {
     Duplicated {
         of: Failed,
     },
+    /// An environment, with a version of the policy by its first delay in seconds.
+    Started {
+        env: u64,
+        base: u64,
+    },
     Began {
         env: u64,
         all: Vec<Failed>,
@@ -50,6 +55,7 @@ pub(crate) enum Event {
         env: u64,
     },
     Decided {
+        env: u64,
         of: Failed,
         attempt: u32,
         action: Action,

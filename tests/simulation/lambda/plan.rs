@@ -28,7 +28,19 @@ pub(crate) struct Plan {
     pub(crate) pollers: usize,
     pub(crate) events: Vec<Planned>,
     pub(crate) disturbances: Vec<Disturbance>,
+    /// Other settings of the policy, which environments have that start later.
+    pub(crate) swaps: Vec<Swap>,
 }
+
+/// A new version: from when, and its first delay in seconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Swap {
+    pub(crate) at: Duration,
+    pub(crate) base: u64,
+}
+
+/// The first delays of policies, in seconds.
+const BASES: [u64; 5] = [1, 5, 20, 60, 120];
 
 /// An event.
 #[derive(Debug, Clone)]
@@ -113,7 +125,7 @@ const KINDS: [Kind; 15] = [
 ];
 
 impl Plan {
-    /// The plan of a seed: up to 24 events in a quarter of an hour, and up to 6 disturbances.
+    /// The plan of a seed: up to 23 events in a quarter of an hour, up to 6 disturbances, and up to 2 new versions of the policy.
     pub(crate) fn of(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let events = (0..random.random_range(1..24))
@@ -130,12 +142,23 @@ impl Plan {
             max_attempts: random.random_range(2..7),
             timeout: Duration::from_secs(timeout),
             visibility: u32::try_from(timeout).unwrap() * random.random_range(1..7),
-            base: *[1, 5, 20, 60, 120].choose(&mut random).unwrap(),
+            base: *BASES.choose(&mut random).unwrap(),
             batch: random.random_range(1..11),
             pollers: random.random_range(1..4),
             events,
             disturbances,
+            // Half of the plans have none.
+            swaps: (0..random.random_range(0..4u32).saturating_sub(1))
+                .map(|_| Swap::draw(&mut random))
+                .collect(),
         }
+    }
+
+    /// The first delay of the version that is active at a time.
+    pub(crate) fn base_at(&self, at: Duration) -> u64 {
+        let before = self.swaps.iter().filter(|swap| swap.at <= at);
+        let last = before.max_by_key(|swap| swap.at);
+        last.map_or(self.base, |swap| swap.base)
     }
 
     pub(crate) fn hold(&self) -> HoldMode {
@@ -165,7 +188,12 @@ impl Plan {
             events,
             ..self.clone()
         });
-        disturbances.chain(events).collect()
+        let swaps = without_one(&self.swaps).into_iter();
+        let swaps = swaps.map(|swaps| Self {
+            swaps,
+            ..self.clone()
+        });
+        disturbances.chain(events).chain(swaps).collect()
     }
 }
 
@@ -193,6 +221,15 @@ impl Attempt {
         Self {
             takes: Duration::from_millis(random.random_range(1..3_000)),
             fails: code.filter(|it| *it != PERMANENT || rarely),
+        }
+    }
+}
+
+impl Swap {
+    fn draw(random: &mut ChaCha8Rng) -> Self {
+        Self {
+            at: Duration::from_millis(random.random_range(0..900_000)),
+            base: *BASES.choose(random).unwrap(),
         }
     }
 }

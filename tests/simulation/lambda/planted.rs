@@ -21,9 +21,11 @@ pub(crate) enum Planted {
     WaitsForADay,
     LosesLetters,
     SendsLettersTwice,
+    /// New environments have the policy of the first one.
+    KeepsTheFirstVersion,
 }
 
-pub(crate) const ALL: [Planted; 12] = [
+pub(crate) const ALL: [Planted; 13] = [
     Planted::NeverInvokes,
     Planted::InvokesTwice,
     Planted::ForgetsAttempts,
@@ -36,4 +38,5 @@ pub(crate) const ALL: [Planted; 12] = [
     Planted::WaitsForADay,
     Planted::LosesLetters,
     Planted::SendsLettersTwice,
+    Planted::KeepsTheFirstVersion,
 ];

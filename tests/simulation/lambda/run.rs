@@ -1,6 +1,6 @@
 //! One simulation: events come, an event source mapping invokes the handler with what failed, and the history comes back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -45,13 +45,17 @@ struct Started {
 /// The mapping of the retry queue to the handler.
 struct Mapping {
     world: Arc<World>,
-    policy: Arc<LivePolicy>,
+    /// By their first delay.
+    versions: BTreeMap<u64, Arc<LivePolicy>>,
     idle: Mutex<Vec<Started>>,
 }
 
 /// Carries out a plan.
 pub(crate) fn run(policies: &Policies, plan: Plan, planted: Option<Planted>) -> History {
-    let (policy, seed) = (policies.of_base(plan.base), plan.seed);
+    let bases = plan.swaps.iter().map(|swap| swap.base);
+    let bases = bases.chain([plan.base]);
+    let versions = bases.map(|base| (base, policies.of_base(base))).collect();
+    let seed = plan.seed;
     simulated(seed, async move || {
         let settings = || LocalSettings {
             visibility_timeout: VisibilityTimeout::from_seconds(plan.visibility),
@@ -63,7 +67,7 @@ pub(crate) fn run(policies: &Policies, plan: Plan, planted: Option<Planted>) -> 
         let world = World::new(plan, planted, retries, dead);
         let mapping = Arc::new(Mapping {
             world: Arc::clone(&world),
-            policy,
+            versions,
             idle: Mutex::default(),
         });
         whole(&mapping).await;
@@ -167,6 +171,14 @@ impl Mapping {
         let world = &self.world;
         sleep(world.milliseconds(100, 1_500)).await;
         let environment = Environment::new(world.next_environment());
+        let mut base = world.plan.base_at(world.now());
+        world.happened(Event::Started {
+            env: environment.id,
+            base,
+        });
+        if world.is(Planted::KeepsTheFirstVersion) {
+            base = world.plan.base;
+        }
         let aws = Aws {
             world: Arc::clone(world),
             environment: Arc::clone(&environment),
@@ -177,7 +189,7 @@ impl Mapping {
             max_attempts: NonZeroU32::new(world.plan.max_attempts),
             ..Bounds::default()
         };
-        let decider = Decider::new("retries", Arc::clone(&self.policy), bounds)
+        let decider = Decider::new("retries", Arc::clone(&self.versions[&base]), bounds)
             .in_place()
             .observed_by(Arc::new(Records(aws.clone())));
         let options = RetryHandlerOptions {
@@ -335,6 +347,7 @@ impl Observer for Records {
             return;
         }
         self.0.world.happened(Event::Decided {
+            env: self.0.environment.id,
             of: marks(&record.failure.error.message),
             attempt: record.failure.attempt.get(),
             action: record.decision.action.clone(),
