@@ -43,9 +43,13 @@ pub(crate) async fn fill(queues: &Queues, count: usize, case: &Case) {
 fn entry(number: usize, count: usize, case: &Case) -> SendMessageBatchRequestEntry {
     // A batch has a message of each of ten groups.
     let group = number % (count / GROUP).max(1);
+    // The width of a format is 65,535 at most.
+    let number = number.to_string();
+    let rest = case.bytes.saturating_sub(number.len());
+    let body = format!("{number}{}", " ".repeat(rest));
     let mut entry = SendMessageBatchRequestEntry::builder()
-        .id(number.to_string())
-        .message_body(format!("{number:<size$}", size = case.bytes))
+        .id(number)
+        .message_body(body)
         .set_message_group_id(case.fifo.then(|| group.to_string()));
     for index in 0..case.sent_attributes {
         let name = format!("attribute-{index:02}");
