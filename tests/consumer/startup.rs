@@ -190,6 +190,31 @@ async fn the_error_of_a_failed_start_says_what_to_change() {
 }
 
 #[tokio::test]
+async fn no_queue_is_ready_where_another_one_prevents_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backstop.toml");
+    let config = r#"
+        [queues.first]
+        url = "local:first"
+        handler = { exec = "true" }
+        policy = "linear"
+
+        [queues.second]
+        url = "local:second"
+        handler = { exec = "true" }
+        policy = "missing.wasm"
+        "#;
+    std::fs::write(&file, config).unwrap();
+    let (code, error) = start_error(&["--config", file.to_str().unwrap()]).await;
+    assert_eq!(code, 4, "{error}");
+    assert!(
+        error.contains("missing.wasm: there is no such file"),
+        "{error}"
+    );
+    assert!(!error.contains(" ready "), "{error}");
+}
+
+#[tokio::test]
 async fn one_configuration_serves_several_queues_with_single_and_composed_policies() {
     let (one, other) = (
         Queues::standard(&ministack().endpoint, &[]).await,

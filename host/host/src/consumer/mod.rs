@@ -42,7 +42,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::handler::Handler;
 use crate::hold::{HoldSettings, Holds};
-use crate::queue::{Callers, Description, Linger, Queue, Requests, VisibilityTimeout};
+use crate::queue::{Callers, Linger, Queue, Requests, VisibilityTimeout};
 use crate::telemetry;
 use crate::waiting::{Grouping, Waiting};
 use backstop_core::clock;
@@ -213,21 +213,9 @@ impl Consumer {
         Arc::clone(&self.breaker)
     }
 
-    /// What it found at the start.
+    /// Its queue and its dead-letter queues, with the attributes that they had at the start.
     pub(crate) const fn ready(&self) -> &Ready {
         &self.ready
-    }
-
-    /// Its queue, with the attributes that it had at the start.
-    pub(crate) fn queue(&self) -> (&Arc<dyn Queue>, &Description) {
-        (&self.ready.queue, &self.ready.description)
-    }
-
-    /// Its dead-letter queues, each once, with the attributes that they had at the start.
-    pub(crate) fn dead_letter_queues(
-        &self,
-    ) -> impl Iterator<Item = (&Arc<dyn Queue>, &Description)> {
-        self.ready.dead_letter_queues()
     }
 
     /// How often the depths of these queues are to be read, if they are.

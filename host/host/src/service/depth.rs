@@ -17,9 +17,10 @@ pub(super) fn follow(consumers: &[(String, Consumer)]) -> JoinSet<()> {
     for (name, consumer) in consumers {
         let metrics = telemetry::Queue::named(name);
         let (stats, own) = (consumer.stats(), Own::of(&metrics));
-        let (queue, description) = consumer.queue();
+        let ready = consumer.ready();
+        let (queue, description) = (&ready.queue, &ready.description);
         own.set(description, &stats);
-        let dead_letters = consumer.dead_letter_queues().map(|(queue, description)| {
+        let dead_letters = ready.dead_letter_queues().map(|(queue, description)| {
             let name = short_name(&description.arn).to_owned();
             let dead = DeadLetters {
                 queue: Arc::clone(queue),

@@ -16,12 +16,12 @@ pub(super) fn admin_queue((name, consumer): &(String, Consumer)) -> AdminQueue {
 /// What the host does about the dead letters of its queues.
 pub(super) fn desk(consumers: &[(String, Consumer)], connections: &Connections) -> Desk {
     let queues = consumers.iter().map(|(name, consumer)| {
-        let (queue, description) = consumer.queue();
-        let dead = consumer.dead_letter_queues();
+        let ready = consumer.ready();
+        let dead = ready.dead_letter_queues();
         DeskQueue {
             name: name.clone(),
-            arn: description.arn.clone(),
-            queue: Arc::clone(queue),
+            arn: ready.description.arn.clone(),
+            queue: Arc::clone(&ready.queue),
             dead_letters: dead.map(|(queue, _)| Arc::clone(queue)).collect(),
             policy: Arc::clone(consumer.decider().policy()),
             bounds: consumer.decider().bounds(),

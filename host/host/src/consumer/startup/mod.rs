@@ -58,7 +58,7 @@ impl Ready {
     }
 
     /// All dead-letter queues, each once.
-    pub(super) fn dead_letter_queues(
+    pub(crate) fn dead_letter_queues(
         &self,
     ) -> impl Iterator<Item = (&Arc<dyn Queue>, &Description)> {
         let default = self.dead_letters.iter();
