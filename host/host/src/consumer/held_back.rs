@@ -16,6 +16,9 @@ use crate::queue::{Message, VisibilityTimeout};
 /// How long a message is held back at least. It is brought back sooner if a probe or its turn is due: so few receives are spent on it.
 const LEAST: Duration = Duration::from_secs(600);
 
+/// The shortest visibility timeout that keeps a message invisible.
+const SHORTEST: Duration = Duration::from_secs(1);
+
 /// How often probes and turns are looked for.
 const CHECK: Duration = Duration::from_millis(500);
 
@@ -40,7 +43,7 @@ pub(super) async fn hold_back(
         return hand_back(shared, [Arc::clone(message)]).await;
     };
     shared.history.handed_back(message);
-    let longest = message.max_delay().as_duration();
+    let longest = longest(shared, message);
     let jitter = LEAST.mul_f64(rand::random::<f64>() / 10.0);
     let timeout = VisibilityTimeout::rounded_up(wait.max(LEAST + jitter).min(longest));
     let since = Instant::now();
@@ -55,6 +58,17 @@ pub(super) async fn hold_back(
         .waiting
         .held_back(message, since, timeout, &code, attempts);
     shared.copies.held(message, timeout.as_duration());
+}
+
+/// The longest time for which a message is held back: SQS allows 12 hours, and half of the time that its queue still keeps it is left for its attempts, also if this host stops.
+fn longest(shared: &Shared, message: &Message) -> Duration {
+    let longest = message.max_delay().as_duration();
+    let Some(retention) = shared.decider.bounds().retention else {
+        return longest;
+    };
+    let age = shared.queue.now().since(message.kept_since);
+    let left = retention.as_duration().saturating_sub(age);
+    longest.min((left / 2).max(SHORTEST))
 }
 
 /// Brings messages back, until the consumer stops.
