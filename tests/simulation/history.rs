@@ -13,6 +13,7 @@ pub(crate) enum Event {
     },
     Started {
         host: u64,
+        slot: usize,
         /// Where it keeps what outlives it.
         folder: Option<usize>,
         /// The version of its policy.
@@ -92,11 +93,26 @@ pub(crate) enum Event {
         by: String,
         /// The version that decided, if the plan has versions.
         version: Option<usize>,
+        /// The id by which the policy knows the message.
+        id: String,
+        /// Whether the failure may be that of what is behind the worker: it is transient or throttled.
+        is_passing: bool,
+        /// How long something is down, as the policy says.
+        down_for: Option<Duration>,
     },
     /// A host uses another version from now on.
     Swapped {
         host: u64,
         version: usize,
+    },
+    /// A host has looked for a new version of its policy, when there was none.
+    Checked {
+        host: u64,
+    },
+    /// An operator has asked a host to roll its policy back.
+    RolledBack {
+        host: u64,
+        is_done: bool,
     },
     Woken {
         host: u64,

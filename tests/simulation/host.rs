@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backstop_core::backoff::Backoff;
+use backstop_core::breaker::BreakerSettings;
 use backstop_core::decision::Bounds;
 use backstop_core::lock::lock;
 use backstop_decider::Decider;
 use backstop_handlers::Handler;
 use backstop_host::admin::{AdminQueue, Interface};
+use backstop_host::config::{BreakerOptions, EachOptions, InCommon};
 use backstop_host::consumer::{Consumer, Options, check};
 use backstop_queue::envelope::EnvelopeKeys;
 use backstop_queue::{Connections, LocalQueue, Queue, VisibilityTimeout};
@@ -21,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::history::Event;
 use super::link::{Identity, Link};
-use super::plan::{Kept, Waits};
+use super::plan::{Kept, TENANT, Waits};
 use super::planted::{Planted, spoilt, spoilt_worker};
 use super::policies::{PlanPolicy, digest};
 use super::worker::{Records, Worker};
@@ -72,8 +75,48 @@ impl Setting {
                 Waits::Auto => HoldMode::Auto,
             },
             grace: GRACE,
+            breaker: self.breaker(),
+            limit_each: self.limits(),
             ..Options::default()
         }
+    }
+
+    /// The breaker of the queue, as a faulty host may have it.
+    fn breaker(&self) -> Option<BreakerOptions> {
+        let planned = self.world.plan.breaker?;
+        let (mut minimum, mut after) = (planned.minimum, planned.after);
+        let mut pauses = (planned.first_pause(), planned.longest_pause);
+        match self.world.planted {
+            Some(Planted::HasNoBreaker) => return None,
+            Some(Planted::OpensAtOnce) => (minimum, after) = (1, Duration::ZERO),
+            Some(Planted::ProbesTooSoon) => pauses = (400, 400),
+            _ => {}
+        }
+        let by = if planned.by_tenant {
+            InCommon::Attribute(TENANT.to_owned())
+        } else {
+            InCommon::Queue
+        };
+        let settings = BreakerSettings::default()
+            .minimum(minimum)
+            .shortest_outage(after)
+            .pauses(Backoff::milliseconds(pauses.0, pauses.1))
+            .most(u32::try_from(self.world.plan.most).unwrap_or(u32::MAX));
+        Some(BreakerOptions { by, settings })
+    }
+
+    /// The limits of each tenant, as a faulty host may have them.
+    fn limits(&self) -> Option<EachOptions> {
+        let planned = self.world.plan.limits?;
+        let is_forgotten = |planted| self.world.planted == Some(planted);
+        let rate = planned.rate.map(|rate| rate.parse().unwrap());
+        Some(EachOptions {
+            by: InCommon::Attribute(TENANT.to_owned()),
+            rate: rate.filter(|_| !is_forgotten(Planted::ForgetsRates)),
+            max_in_flight: planned
+                .most
+                .filter(|_| !is_forgotten(Planted::ForgetsLimits)),
+        })
     }
 
     /// The number of the next host or operator.
@@ -156,6 +199,7 @@ impl Setting {
         let stop = CancellationToken::new();
         world.happened(Event::Started {
             host: id,
+            slot,
             folder,
             version,
         });
@@ -201,6 +245,13 @@ impl Operated {
             Reload::Unchanged => false,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// What an operator's command does. Returns whether there was a version before.
+    pub(crate) async fn roll_back(&self) -> bool {
+        self.identity.lives().await;
+        let result = self.policy.roll_back("rolled back by the operator");
+        result.is_ok()
     }
 
     /// The digest of what it decides by.

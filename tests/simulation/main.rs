@@ -48,7 +48,7 @@ use shrink::shrunk;
 use trial::Trial;
 
 /// How many seeds each run of the tests tries.
-const SEEDS: Range<u64> = 0..400;
+const SEEDS: Range<u64> = 0..330;
 
 /// One seed, or those from one to another.
 fn range(seeds: &str) -> Range<u64> {
@@ -155,8 +155,9 @@ fn seeds_that_have_failed_once_do_not_fail() {
 fn each_fault_that_is_planted_is_found() {
     let policies = Policies::default();
     for planted in planted::ALL {
-        let mut found =
-            (0..200).map(|seed| (seed, wrong(&policies, &Plan::of(seed), Some(planted))));
+        let plans = (0..200).map(|seed| (seed, Plan::of(seed)));
+        let plans = plans.filter(|(_, plan)| planted.concerns(plan));
+        let mut found = plans.map(|(seed, plan)| (seed, wrong(&policies, &plan, Some(planted))));
         let found = found.find(|(_, wrong)| !wrong.is_empty());
         let (seed, wrong) = found.unwrap_or_else(|| panic!("nobody finds {planted:?}"));
         println!("{planted:?}: found by seed {seed}: {}", wrong[0]);

@@ -29,6 +29,14 @@ pub(crate) async fn swap(setting: &Setting, hosts: &[Slot]) {
     setting
         .policy
         .write(&spoilt_version(world.planted, version));
+    look(setting, hosts, false).await;
+}
+
+/// All hosts look for a new version. There is none if this is only a `check`.
+pub(crate) async fn look(setting: &Setting, hosts: &[Slot], check: bool) {
+    if check && setting.world.planted == Some(Planted::TakesVersionsAgain) {
+        setting.policy.touch();
+    }
     for slot in hosts {
         let Some(host) = operated(slot).await else {
             continue;
@@ -41,6 +49,25 @@ pub(crate) async fn swap(setting: &Setting, hosts: &[Slot]) {
                 let host = host.identity.id;
                 world.happened(Event::Swapped { host, version });
             }
+            if check {
+                let host = host.identity.id;
+                world.happened(Event::Checked { host });
+            }
+        });
+    }
+}
+
+/// An operator rolls the policy of all hosts back.
+pub(crate) async fn roll_back(hosts: &[Slot]) {
+    for slot in hosts {
+        let Some(operated) = operated(slot).await else {
+            continue;
+        };
+        spawn_local(async move {
+            let is_done = operated.roll_back().await;
+            let host = operated.identity.id;
+            let world = operated.identity.world();
+            world.happened(Event::RolledBack { host, is_done });
         });
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use backstop_core::lock::lock;
 use backstop_engine::{Limits, Sandbox};
-use backstop_tests::policies::{AT_WORK, Rule};
-use backstop_versions::{Catalog, LivePolicy, PartSpec, PolicySpec, RollBack, Source};
+use backstop_tests::policies::{AT_WORK, Rule, down_for};
+use backstop_versions::{Catalog, LivePolicy, PartSpec, PolicySpec, Source};
 
 use super::plan::{Breaks, Plan, Version};
+use super::planted::Planted;
 
 /// Loads policies, in the sandboxes that all simulations of a test share.
 pub(crate) struct Policies {
@@ -49,14 +50,13 @@ pub(crate) enum PlanPolicy {
 
 impl Policies {
     /// The policy of a plan, whose versions are written into this folder.
-    pub(crate) fn of(&self, plan: &Plan, folder: &Path) -> PlanPolicy {
+    pub(crate) fn of(&self, plan: &Plan, folder: &Path, planted: Option<Planted>) -> PlanPolicy {
         if !plan.versions.is_empty() {
             let mut catalog = Catalog::from(&self.files);
-            // A version is rolled back by a thread.
-            catalog.roll_back = RollBack {
-                broken: 0,
-                ..RollBack::default()
-            };
+            // Without a store, the version before is loaded, so that no thread has to compile it.
+            if planted == Some(Planted::NeverRollsBack) {
+                catalog.roll_back.broken = 0;
+            }
             let path = folder.join("policy.wasm");
             return PlanPolicy::File {
                 catalog: Box::new(catalog),
@@ -101,6 +101,14 @@ impl PlanPolicy {
             std::fs::write(path, text(version)).unwrap();
         }
     }
+
+    /// Changes the file of the version that is there, and nothing of what it decides.
+    pub(crate) fn touch(&self) {
+        if let Self::File { path, .. } = self {
+            let text = std::fs::read_to_string(path).unwrap();
+            std::fs::write(path, text + "\n").unwrap();
+        }
+    }
 }
 
 /// The digest of what a host decides by now.
@@ -128,8 +136,10 @@ fn text(version: &Version) -> String {
             format!("(if (result i32) {is_it} (then {broken}) (else {waits}))")
         }
     };
+    let down_for = version.down_for.map(down_for);
     Rule {
         delay: Some(&delay),
+        down_for: down_for.as_deref(),
         ..Rule::default()
     }
     .text()

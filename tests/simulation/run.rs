@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
-use backstop_queue::{Connections, LocalSettings, Outgoing, Queue, VisibilityTimeout};
+use backstop_queue::{
+    Attribute, Connections, LocalQueue, LocalSettings, Outgoing, Queue, VisibilityTimeout,
+};
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -12,8 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::determinism::{simulated, step_clock};
 use super::history::{Event, History};
 use super::host::Setting;
-use super::operators::{Slot, narrow, operated, pause, resume, set_rate, swap, wake};
-use super::plan::{Disturbance, HOSTS, Kind, OPERATORS, Plan};
+use super::operators::{
+    Slot, look, narrow, operated, pause, resume, roll_back, set_rate, swap, wake,
+};
+use super::plan::{Disturbance, HOSTS, Kind, OPERATORS, Plan, TENANT, tenant_of};
 use super::planted::{Planted, spoilt_version};
 use super::policies::Policies;
 use super::redrive::Operator;
@@ -42,7 +46,7 @@ fn carry_out(policies: &Policies, plan: Plan, planted: Option<Planted>) -> Histo
         tempfile::tempdir()
     };
     let folder = folder.unwrap();
-    let policy = policies.of(&plan, folder.path());
+    let policy = policies.of(&plan, folder.path(), planted);
     let (seed, path) = (plan.seed, folder.path().to_owned());
     simulated(seed, async move || {
         let world = World::new(plan, planted);
@@ -107,7 +111,7 @@ async fn whole(setting: &Arc<Setting>) {
         let longest = world
             .planted
             .map_or(LONGEST, |_| Duration::from_secs(3_600));
-        if timeout(longest, setting.queue.emptied()).await.is_err() {
+        if timeout(longest, emptied(&setting.queue)).await.is_err() {
             world.never_ended(format!("{} messages are in the queue", setting.queue.len()));
         }
     }
@@ -151,6 +155,8 @@ async fn disturb(setting: &Arc<Setting>, hosts: &Slots, disturbance: &Disturbanc
         }
         Kind::Second => begin(setting, &hosts[1], 1).await,
         Kind::Swap => swap(setting, hosts).await,
+        Kind::Check => look(setting, hosts, true).await,
+        Kind::RollBack => roll_back(hosts).await,
         Kind::Wake => {
             for slot in hosts {
                 if let Some(host) = operated(slot).await {
@@ -217,7 +223,16 @@ async fn disturb(setting: &Arc<Setting>, hosts: &Slots, disturbance: &Disturbanc
         | Kind::ExpiredHandles
         | Kind::NoDeadLetterQueue
         | Kind::RefusedLetters
-        | Kind::WorkerDown => {}
+        | Kind::WorkerDown
+        | Kind::Outage { .. } => {}
+    }
+}
+
+/// Waits until a queue is empty. It tells nobody which messages it has dropped.
+async fn emptied(queue: &LocalQueue) {
+    const CHECK: Duration = Duration::from_secs(60);
+    while !queue.is_empty() {
+        let _ = timeout(CHECK, queue.emptied()).await;
     }
 }
 
@@ -251,8 +266,10 @@ async fn send_all(setting: &Setting) {
     for message in messages {
         world.until(message.at).await;
         let fifo = world.plan.fifo;
+        let tenant = Attribute::string(format!("tenant-{}", tenant_of(message.number)));
         let outgoing = Outgoing {
             group: fifo.then(|| format!("group-{}", message.group)),
+            attributes: [(TENANT.to_owned(), tenant)].into(),
             ..Outgoing::new(format!("order {}", message.number))
         };
         let sent = setting.queue.send_tracked(&[outgoing]).await.unwrap();

@@ -23,6 +23,8 @@ fn simpler(plan: &Plan) -> impl Iterator<Item = Plan> {
     });
     add(plan.most < 20, &|it| it.most = 20);
     add(plan.ends.is_some(), &|it| it.ends = None);
+    add(plan.breaker.is_some(), &|it| it.breaker = None);
+    add(plan.limits.is_some(), &|it| it.limits = None);
     all.into_iter()
 }
 

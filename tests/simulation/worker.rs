@@ -1,6 +1,7 @@
 //! The worker behind a host, which does what the plan says, and the records of the decisions.
 
 use async_trait::async_trait;
+use backstop_core::decision::ErrorClass;
 use backstop_core::failure::Error;
 use backstop_handlers::Handler;
 use backstop_queue::Message;
@@ -37,7 +38,11 @@ impl Handler for Worker {
             number,
             count,
         });
-        let attempt = world.next_attempt(number);
+        let attempt = if world.is_out(number) {
+            world.attempt_of_outage(number)
+        } else {
+            world.next_attempt(number)
+        };
         sleep(attempt.takes).await;
         self.0.lives().await;
         let fails = attempt.fails;
@@ -82,6 +87,12 @@ impl Observer for Records {
                 .policy
                 .first()
                 .and_then(|part| world.version_of(&part.digest.to_string())),
+            id: record.failure.message_id.clone(),
+            is_passing: match &record.decision.class {
+                ErrorClass::Transient | ErrorClass::Throttled => true,
+                ErrorClass::Permanent | ErrorClass::Other(_) => false,
+            },
+            down_for: record.decision.down_for.map(|it| it.as_duration()),
         });
     }
 }

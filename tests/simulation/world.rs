@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
 
 use super::history::{Event, History};
-use super::plan::{Attempt, Kind, Plan};
+use super::plan::{Attempt, CODES, Kind, PERMANENT, Plan, tenant_of};
 use super::planted::Planted;
 
 #[derive(Debug)]
@@ -156,6 +156,22 @@ impl World {
             takes: Duration::from_millis(10),
             fails: None,
         })
+    }
+
+    /// Whether what is behind the worker is down for this message.
+    pub(crate) fn is_out(&self, number: u32) -> bool {
+        let tenant = Some(tenant_of(number));
+        self.is_under_way(Kind::Outage { tenant: None })
+            || self.is_under_way(Kind::Outage { tenant })
+    }
+
+    /// What an attempt does meanwhile.
+    pub(crate) fn attempt_of_outage(&self, number: u32) -> Attempt {
+        let passing = CODES.iter().filter(|code| **code != PERMANENT);
+        Attempt {
+            takes: self.milliseconds(1, 800),
+            fails: passing.cycle().nth(number as usize).copied(),
+        }
     }
 
     pub(crate) fn duplicate(&self, message: &Message) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::versions::Versions;
 use super::{Checker, KnownHost, Rule, SLACK};
 use crate::plan::Waits;
 
@@ -22,13 +23,15 @@ impl Checker<'_> {
         &mut self,
         at: Duration,
         host: u64,
-        folder: Option<usize>,
+        (slot, folder): (usize, Option<usize>),
         version: usize,
     ) {
         let is_paused = folder.is_some_and(|it| self.paused_folders.contains(&it));
         let known = KnownHost {
             folder,
-            version,
+            versions: Versions::starts_with(version),
+            slot,
+            unsure: self.frozen[slot].is_some(),
             started: at,
             paused: is_paused.then_some(at),
             ..KnownHost::default()
@@ -38,6 +41,7 @@ impl Checker<'_> {
     }
 
     pub(super) fn paused(&mut self, at: Duration, host: u64) {
+        self.need_not_bring(Some(host));
         let known = self.host(host);
         known.paused.get_or_insert(at);
         let folder = known.folder;

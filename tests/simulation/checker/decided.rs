@@ -23,6 +23,8 @@ impl Checker<'_> {
         };
         let (host, attempt) = (*host, *attempt);
         self.version(at, (host, number), (attempt, *version), action, by);
+        self.breaks(at, event);
+        self.leaves(at, event);
         let strict = self.counts(host, number);
         let most = self.plan.max_attempts;
         let waits = self.plan.waits;
@@ -99,55 +101,8 @@ impl Checker<'_> {
         });
     }
 
-    /// Which version decides, and when the fallback does.
-    fn version(
-        &mut self,
-        at: Duration,
-        (host, number): (u64, u32),
-        (attempt, version): (u32, Option<usize>),
-        action: &Action,
-        by: &str,
-    ) {
-        let active = self.host(host).version;
-        let none = self.plan.versions.is_empty();
-        self.rule(
-            Rule::ActiveVersionDecides,
-            none,
-            version == Some(active),
-            at,
-            || {
-                format!(
-                    "version {version:?} decides about message {number}, and {active} is active"
-                )
-            },
-        );
-        let planned = self.plan.versions.get(active).copied();
-        let most = self.plan.max_attempts;
-        let known = self.known(number);
-        let is_permanent = known.code == Some(PERMANENT);
-        // The bound decides about what the fallback would retry.
-        let breaks = planned.is_some_and(|it| it.breaks_at(attempt)) && !is_permanent;
-        let is_unsure = known.duplicated || attempt >= most || by == "bound";
-        self.rule(
-            Rule::FallbackWhereItBreaks,
-            is_unsure,
-            breaks == (by == "fallback"),
-            at,
-            || format!("{by} decides about message {number}, whose policy breaks: {breaks}"),
-        );
-        if let (Some(planned), Action::Retry { delay }) = (planned, action) {
-            let holds = delay.0 == planned.delay;
-            self.rule(Rule::DelayOfTheVersion, by != "policy", holds, at, || {
-                format!(
-                    "message {number} waits for {delay}, and its policy says {} ms",
-                    planned.delay
-                )
-            });
-        }
-    }
-
     /// Whether a host knows how many of a message's receives were attempts. On a FIFO queue, it counts its own attempts.
-    fn counts(&self, host: u64, number: u32) -> bool {
+    pub(super) fn counts(&self, host: u64, number: u32) -> bool {
         let Some(known) = self.messages.get(&number) else {
             return false;
         };

@@ -6,6 +6,9 @@ use super::{Checker, Rule, SLACK};
 use crate::history::History;
 use crate::plan::Waits;
 
+/// A visibility timeout has no less, and a receive takes a moment.
+const WHOLE_SECONDS: Duration = Duration::from_secs(3);
+
 impl Checker<'_> {
     /// A message that waited when the hosts had stopped.
     pub(super) fn found(&mut self, at: Duration, number: u32) {
@@ -14,10 +17,21 @@ impl Checker<'_> {
         let stopped = self.hosts.values().filter_map(|host| host.ended).max();
         let stopped = stopped.unwrap_or_default();
         let known = self.known(number);
+        if let Some(held) = known.held {
+            let (excused, latest) = (known.may(at), held.until.max(stopped) + WHOLE_SECONDS);
+            known.succeeded = true;
+            return self.rule(Rule::WaitsUntilDue, excused, at <= latest, at, || {
+                format!("message {number} comes now, and was held back: {held:?}")
+            });
+        }
         let due = known.due.filter(|due| due.kept.is_some());
         let excused = known.may(at) || !invisible || due.is_none();
         // Whole seconds, and on a FIFO queue others of the group are before it.
-        let more = Duration::from_secs(if fifo { 1_300 } else { 3 });
+        let more = if fifo {
+            Duration::from_secs(1_300)
+        } else {
+            WHOLE_SECONDS
+        };
         let latest = due.map(|due| due.at.max(stopped) + more);
         let holds =
             due.is_some_and(|due| at + SLACK >= due.at) && latest.is_some_and(|it| at <= it);

@@ -3,6 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::breaker::Behind;
+use super::each::Share;
+use super::held::Held;
+use super::versions::Versions;
+
 /// What is known of a message.
 #[derive(Debug, Default)]
 pub(super) struct Known {
@@ -16,8 +21,13 @@ pub(super) struct Known {
     /// Until when requests about it may be late.
     pub(super) doubt: Duration,
     pub(super) copies: u32,
-    /// Sent again, and not deleted yet: whoever is killed now leaves both.
-    pub(super) is_both: bool,
+    /// It and its copies, as far as they were not deleted.
+    pub(super) in_queue: u32,
+    /// Who has sent it again last.
+    pub(super) copied_by: Option<u64>,
+    pub(super) copied: Duration,
+    /// A request was in doubt when it was there twice: nobody but who has sent it again knows which one is left over.
+    pub(super) is_left: bool,
     pub(super) receives: u32,
     pub(super) attempts: u32,
     /// Attempts under way, by host.
@@ -30,7 +40,7 @@ pub(super) struct Known {
     pub(super) attempted_by: BTreeSet<u64>,
     /// An attempt was broken off, and counts for nothing.
     pub(super) interrupted: bool,
-    /// A receive of which no host knows.
+    /// A receive of which no host knows, or an envelope whose count has others that were no attempts.
     pub(super) uncounted: bool,
     /// The code of the last attempt that ended.
     pub(super) code: Option<&'static str>,
@@ -48,6 +58,8 @@ pub(super) struct Known {
     pub(super) reasons: BTreeSet<String>,
     /// Until when a wake has brought it.
     pub(super) wake: Option<Duration>,
+    /// If it is held back.
+    pub(super) held: Option<Held>,
     /// Something happened that may bring it early, or twice.
     pub(super) excused: bool,
     /// It was delivered twice: from then on there may be two of everything.
@@ -83,7 +95,13 @@ impl Known {
 #[derive(Debug, Default)]
 pub(super) struct KnownHost {
     pub(super) folder: Option<usize>,
-    pub(super) version: usize,
+    pub(super) versions: Versions,
+    /// What is known of its breakers and limits, by what messages have in common.
+    pub(super) behind: BTreeMap<u32, Behind>,
+    pub(super) each: BTreeMap<u32, Share>,
+    /// Whether its attempts may have begun earlier than its worker saw them, so that nobody knows what its breakers have seen.
+    pub(super) unsure: bool,
+    pub(super) slot: usize,
     pub(super) started: Duration,
     /// When it was killed, or has ended.
     pub(super) killed: Option<Duration>,

@@ -27,9 +27,10 @@ impl Checker<'_> {
         let (sent_back, letters) = (known.sent_back, known.letters);
         let unsure = known.letter_unsure || known.excused || at < known.doubt;
         // There may be another one of it.
-        let is_other = !known.gone || known.letters > known.letters_deleted + 1;
+        let is_other = known.in_queue > 0 || known.letters > known.letters_deleted + 1;
         known.duplicated |= is_other || sent_back > letters;
         known.succeeded = false;
+        known.in_queue += 1;
         known.gone = false;
         if !is_other {
             known.receives = 0;

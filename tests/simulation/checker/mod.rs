@@ -1,11 +1,15 @@
 //! What must hold in every history, seen from outside alone.
 
+mod breaker;
 mod controls;
 mod decided;
+mod each;
 mod end;
+mod held;
 mod known;
 mod letters;
 mod rule;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -35,6 +39,7 @@ pub(crate) fn check(plan: &Plan, history: &History) -> Verdict {
     };
     for (at, event) in &history.events {
         checker.wakes(*at);
+        checker.brings(*at);
         checker.see(*at, event);
     }
     checker.end(history);
@@ -89,13 +94,16 @@ impl Checker<'_> {
             Event::Sent { number } => {
                 self.sent.push(*number);
                 let retention = self.plan.retention;
-                self.known(*number).dropped = at + retention;
+                let known = self.known(*number);
+                known.dropped = at + retention;
+                known.in_queue += 1;
             }
             Event::Started {
                 host,
+                slot,
                 folder,
                 version,
-            } => self.started(at, *host, *folder, *version),
+            } => self.started(at, *host, (*slot, *folder), *version),
             Event::Ended { host } => self.host(*host).ended = Some(at),
             // What a host had in hand comes again when its visibility timeout ends, or at once.
             Event::Killed { host } => {
@@ -109,6 +117,10 @@ impl Checker<'_> {
             Event::Frozen { slot } => {
                 self.frozen[*slot] = Some(at);
                 self.excuse_all();
+                let all = self.hosts.values_mut();
+                for host in all.filter(|it| it.slot == *slot && it.ended.is_none()) {
+                    host.unsure = true;
+                }
             }
             Event::Thawed { slot } => {
                 self.frozen[*slot] = None;
@@ -122,8 +134,13 @@ impl Checker<'_> {
             } => self.received(at, *host, *number, *count),
             // Also a heartbeat that comes between a decision and its outcome.
             Event::Hidden {
-                number, seconds, ..
-            } => self.hidden(at, *number, *seconds),
+                host,
+                number,
+                seconds,
+            } => {
+                self.hidden(at, *number, *seconds);
+                self.held_back(at, *host, *number, *seconds);
+            }
             Event::Duplicated { number, .. } => {
                 let known = self.known(*number);
                 known.receives += 1;
@@ -142,7 +159,7 @@ impl Checker<'_> {
                 known.deleted_by = Some(*host);
                 let may = known.succeeded || known.letters > 0 || known.copies > 0;
                 known.gone = true;
-                known.is_both = false;
+                known.in_queue = known.in_queue.saturating_sub(1);
                 known.wake = None;
                 self.rule(Rule::DeletedWhenDone, false, may, at, || {
                     format!("message {number} is deleted, and neither done nor dead")
@@ -163,6 +180,9 @@ impl Checker<'_> {
                 known.duplicated |= *count < known.count;
                 self.began(at, *host, *number);
                 self.controlled(at, *host, *number);
+                self.has_turn(at, *host, *number);
+                self.enters(at, *host, *number);
+                self.put_off(at, *host);
             }
             Event::AttemptEnded {
                 host,
@@ -173,12 +193,22 @@ impl Checker<'_> {
                 known.succeeded |= fails.is_none();
                 known.code = *fails;
                 known.under_way.retain(|it| it != host);
-                let host = self.host(*host);
-                host.under_way = host.under_way.saturating_sub(1);
+                let known = self.host(*host);
+                known.under_way = known.under_way.saturating_sub(1);
+                self.ends_turn(*host, *number);
+                if fails.is_none() {
+                    self.is_up(at, *host, *number);
+                }
+                self.put_off(at, *host);
             }
-            Event::Unavailable { number, .. } => self.known(*number).excused = true,
+            Event::Unavailable { host, number } => {
+                self.known(*number).excused = true;
+                self.need_not_bring(Some(*host));
+            }
             Event::Decided { number, action, .. } => self.decided(at, *number, action, event),
-            Event::Swapped { host, version } => self.host(*host).version = *version,
+            Event::Swapped { host, version } => self.swapped(at, *host, *version),
+            Event::Checked { host } => self.checked(at, *host),
+            Event::RolledBack { host, is_done } => self.rolled_back(at, *host, *is_done),
             Event::Woken { host } => self.woken(at, *host),
             Event::Paused { host } => self.paused(at, *host),
             Event::Resumed { host } => self.resumed(*host),
@@ -193,6 +223,7 @@ impl Checker<'_> {
     }
 
     fn excuse_all(&mut self) {
+        self.need_not_bring(None);
         for known in self.messages.values_mut() {
             known.excused = true;
             known.wake = None;
@@ -201,13 +232,14 @@ impl Checker<'_> {
 
     /// A host ends: what it had in hand is nobody's.
     fn excuse(&mut self, host: u64) {
+        self.need_not_bring(Some(host));
         for known in self.messages.values_mut() {
             known.excused |= known
                 .due
                 .is_some_and(|due| due.by == host && due.kept.is_none());
             known.excused |= known.under_way.contains(&host);
             known.interrupted |= known.under_way.contains(&host);
-            known.duplicated |= known.is_both;
+            known.duplicated |= known.in_queue > 1;
             known.under_way.retain(|it| *it != host);
             known.wake = None;
         }
@@ -217,6 +249,10 @@ impl Checker<'_> {
         let visibility = Duration::from_secs(self.plan.visibility.into());
         let known = self.known(number);
         let is_held = !known.under_way.is_empty();
+        let is_others = known.copied_by != Some(host);
+        known.duplicated |= known.is_left && known.in_queue > 1 && is_others;
+        // Its sender does not know yet that it has sent it.
+        known.uncounted |= known.copied_by == Some(host) && at <= known.copied + SLACK;
         let may = known.may(at);
         known.receives += 1;
         if let Some(pending) = known.pending.replace(host) {
@@ -232,6 +268,7 @@ impl Checker<'_> {
             format!("message {number} can be received while it is attempted")
         });
         self.rule(Rule::Woken, !was_woken, true, at, String::new);
+        self.no_longer_held(at, number);
         self.rated(at, host);
     }
 
@@ -253,6 +290,8 @@ impl Checker<'_> {
         let (waits, retention, keys) = (self.plan.waits, self.plan.retention, self.plan.keys);
         // About what a host hides itself it need not ask.
         let are_many = self.host(host).in_flight + 100 >= backstop_settle::hold::HIGH;
+        // The count of its envelope stays as wrong as this host's is now.
+        let counts = self.counts(host, number);
         let known = self.known(number);
         // Its queue would drop it before it is due, or soon afterwards.
         let margin = (retention / 10).min(Duration::from_secs(15 * 60)) + Duration::from_secs(1);
@@ -266,7 +305,11 @@ impl Checker<'_> {
             Waits::Auto => are_many || is_dropped || known.copies > 0,
         };
         known.copies += 1;
-        known.is_both = true;
+        known.in_queue += 1;
+        known.copied_by = Some(host);
+        known.copied = at;
+        known.uncounted |= !counts;
+        known.pending = None;
         known.idle.clear();
         known.dropped = at + retention;
         // What an envelope says that nobody verifies counts as long as its queue keeps it.
@@ -284,11 +327,13 @@ impl Checker<'_> {
 
     /// A request that failed may have concerned each message.
     fn faulty(&mut self, at: Duration, number: Option<u32>, operation: &str) {
+        self.need_not_bring(None);
         let all = self.messages.iter_mut();
         for (_, known) in all.filter(|(of, _)| number.is_none_or(|it| it == **of)) {
             known.excused = true;
             known.wake = None;
             known.doubt = at + DOUBT;
+            known.is_left |= known.in_queue > 1;
             known.letter_unsure |= operation == "SendMessageBatch" || number.is_none();
             // Not deleted after its letter, it may die once more.
             known.letter_unsure |= known.letters > 0;

@@ -49,6 +49,26 @@ pub(crate) enum Rule {
     WithinMost,
     /// What waits comes when it is woken.
     Woken,
+    /// While what is behind the worker is down, nothing is attempted but one probe after each pause.
+    NothingWhileOpen,
+    /// When a probe has succeeded, the attempts grow step by step.
+    GrowsStepByStep,
+    /// Nothing is held back because something is down, unless nothing of it succeeds.
+    HeldBackWhereDown,
+    /// What is held back comes by itself soon enough.
+    HeldBackForAWhile,
+    /// Its host brings it as soon as it may be attempted.
+    HeldBackComes,
+    /// No more attempts of a tenant are under way than it may have at once.
+    WithinLimitsOfEach,
+    /// No more attempts of a tenant begin than its rate allows.
+    WithinRateOfEach,
+    /// A version that breaks too often decides no more, but the one before it.
+    RolledBack,
+    /// It is not active again by itself.
+    StaysRolledBack,
+    /// An operator rolls a policy back if there was a version before.
+    RolledBackByOperators,
     /// An operator deletes a letter only after it was sent back.
     LetterSentBack,
     /// A letter is sent back once.
@@ -63,7 +83,7 @@ pub(crate) enum Rule {
     BoundedRequests,
 }
 
-pub(crate) const ALL: [Rule; 28] = [
+pub(crate) const ALL: [Rule; 38] = [
     Rule::DeletedWhenDone,
     Rule::CopiedWhereAnnounced,
     Rule::KeptInvisible,
@@ -86,6 +106,16 @@ pub(crate) const ALL: [Rule; 28] = [
     Rule::WithinRate,
     Rule::WithinMost,
     Rule::Woken,
+    Rule::NothingWhileOpen,
+    Rule::GrowsStepByStep,
+    Rule::HeldBackWhereDown,
+    Rule::HeldBackForAWhile,
+    Rule::HeldBackComes,
+    Rule::WithinLimitsOfEach,
+    Rule::WithinRateOfEach,
+    Rule::RolledBack,
+    Rule::StaysRolledBack,
+    Rule::RolledBackByOperators,
     Rule::LetterSentBack,
     Rule::SentBackOnce,
     Rule::WaitsUntilDue,

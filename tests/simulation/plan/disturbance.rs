@@ -65,6 +65,12 @@ pub(crate) enum Kind {
     Redrive { operator: usize },
     /// The same, and is killed.
     KilledRedrive { operator: usize },
+    /// What is behind the worker is down, for one tenant or for all.
+    Outage { tenant: Option<u32> },
+    /// Hosts look for a new version of the policy, and there is none.
+    Check,
+    /// An operator rolls the policy back.
+    RollBack,
 }
 
 /// All of them, with how often each is drawn.
@@ -101,10 +107,14 @@ const KINDS: [(Kind, u32); 30] = [
     (Kind::KilledRedrive { operator: 1 }, 1),
 ];
 
+/// Those that are drawn where they matter: with a breaker, or with versions of the policy.
+const OTHERS: [Kind; 3] = [Kind::Outage { tenant: None }, Kind::Check, Kind::RollBack];
+
 impl Kind {
-    /// The names of all kinds, without the host or the operator that each concerns.
+    /// The names of all kinds, without the host, the operator or the tenant that each concerns.
     pub(crate) fn names() -> impl Iterator<Item = String> {
-        let mut names: Vec<_> = KINDS.iter().map(|(kind, _)| kind.name()).collect();
+        let all = KINDS.iter().map(|(kind, _)| kind).chain(&OTHERS);
+        let mut names: Vec<_> = all.map(|kind| kind.name()).collect();
         names.dedup();
         names.into_iter()
     }
@@ -137,6 +147,11 @@ impl Disturbance {
                 break kind;
             }
         };
+        Self::of(kind, times, random)
+    }
+
+    /// One of this kind, at any time, or soon after one of these.
+    pub(super) fn of(kind: Kind, times: &[Duration], random: &mut ChaCha8Rng) -> Self {
         let from = match times.choose(random) {
             Some(time) if random.random_ratio(2, 3) => {
                 *time + Duration::from_millis(random.random_range(0..90_000))
@@ -144,7 +159,9 @@ impl Disturbance {
             Some(_) | None => Duration::from_millis(random.random_range(0..1_500_000)),
         };
         let longest = match kind {
-            Kind::Pause { .. } | Kind::Rate { .. } | Kind::Narrow { .. } => 300_000,
+            Kind::Pause { .. } | Kind::Rate { .. } | Kind::Narrow { .. } | Kind::Outage { .. } => {
+                300_000
+            }
             _ => 120_000,
         };
         Self {

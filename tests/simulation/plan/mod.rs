@@ -1,6 +1,7 @@
 //! What happens in a simulation: a plan is drawn from a seed, and is smaller where that suffices to show a fault.
 
 mod disturbance;
+mod keyed;
 mod version;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
 pub(crate) use disturbance::{Disturbance, Kind};
+pub(crate) use keyed::{Breaking, Limits, TENANT, tenant_of};
 pub(crate) use version::{Breaks, Version};
 
 /// The codes that failures have: two transient ones, a throttle and a permanent one.
@@ -70,6 +72,10 @@ pub(crate) struct Plan {
     pub(crate) most_in_flight: usize,
     /// When the hosts stop, though messages wait. Nothing disturbs them later.
     pub(crate) ends: Option<Duration>,
+    /// When nothing is attempted because what is behind the worker is down.
+    pub(crate) breaker: Option<Breaking>,
+    /// The limits of each tenant.
+    pub(crate) limits: Option<Limits>,
     pub(crate) messages: Vec<Planned>,
     pub(crate) disturbances: Vec<Disturbance>,
 }
@@ -94,7 +100,7 @@ pub(crate) struct Attempt {
 }
 
 impl Plan {
-    /// The plan of a seed: half an hour with up to 40 messages and up to 11 disturbances.
+    /// The plan of a seed: half an hour with up to 40 messages and up to 17 disturbances.
     pub(crate) fn of(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let fifo = random.random_ratio(1, 3);
@@ -122,7 +128,7 @@ impl Plan {
             Waits::SentAgain,
             Waits::Auto,
         ];
-        Self {
+        let mut plan = Self {
             seed,
             fifo,
             waits: if fifo {
@@ -154,9 +160,13 @@ impl Plan {
                 120_000
             },
             ends,
+            breaker: None,
+            limits: None,
             messages,
             disturbances,
-        }
+        };
+        plan.add_keys();
+        plan
     }
 
     /// One redrive, and nothing else.

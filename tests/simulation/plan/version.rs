@@ -11,6 +11,8 @@ pub(crate) struct Version {
     pub(crate) delay: u32,
     /// How it breaks, and at which attempt.
     pub(crate) breaks: Option<(Breaks, u32)>,
+    /// How long it says of each failure that something is down, in milliseconds.
+    pub(crate) down_for: Option<u32>,
 }
 
 /// How a version breaks.
@@ -43,9 +45,16 @@ impl Version {
                     let how = *ALL.choose(random).unwrap();
                     (how, random.random_range(1..4))
                 }),
+                down_for: None,
             }
         };
         (0..count).map(draw).collect()
+    }
+
+    /// Some versions say that something is down, for up to seven minutes.
+    pub(super) fn draw_down_for(random: &mut ChaCha8Rng) -> Option<u32> {
+        let down_for = random.random_range(1..420_000);
+        Some(down_for).filter(|_| random.random_ratio(1, 4))
     }
 
     /// Whether it breaks at this attempt.

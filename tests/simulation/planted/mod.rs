@@ -4,7 +4,7 @@ mod operator;
 mod queue;
 mod worker;
 
-use super::plan::{Breaks, Version};
+use super::plan::{Breaks, Plan, Version};
 pub(crate) use operator::spoilt_operator;
 pub(crate) use queue::spoilt;
 pub(crate) use worker::spoilt_worker;
@@ -43,12 +43,20 @@ pub(crate) enum Planted {
     BreaksPolicies,
     IgnoresOperators,
     WakesNothing,
+    HasNoBreaker,
+    OpensAtOnce,
+    ProbesTooSoon,
+    LeavesWhatItHoldsBack,
+    ForgetsLimits,
+    ForgetsRates,
+    NeverRollsBack,
+    TakesVersionsAgain,
     DeletesLettersFirst,
     SendsBackTwice,
     LosesWhatIsSentBack,
 }
 
-pub(crate) const ALL: [Planted; 34] = [
+pub(crate) const ALL: [Planted; 42] = [
     Planted::NeverDeletes,
     Planted::DeletesWhatItReceives,
     Planted::DeletesWhatFailed,
@@ -80,10 +88,35 @@ pub(crate) const ALL: [Planted; 34] = [
     Planted::BreaksPolicies,
     Planted::IgnoresOperators,
     Planted::WakesNothing,
+    Planted::HasNoBreaker,
+    Planted::OpensAtOnce,
+    Planted::ProbesTooSoon,
+    Planted::LeavesWhatItHoldsBack,
+    Planted::ForgetsLimits,
+    Planted::ForgetsRates,
+    Planted::NeverRollsBack,
+    Planted::TakesVersionsAgain,
     Planted::DeletesLettersFirst,
     Planted::SendsBackTwice,
     Planted::LosesWhatIsSentBack,
 ];
+
+impl Planted {
+    /// Whether it can be seen at all where a plan has this.
+    pub(crate) fn concerns(self, plan: &Plan) -> bool {
+        match self {
+            Self::HasNoBreaker
+            | Self::OpensAtOnce
+            | Self::ProbesTooSoon
+            | Self::LeavesWhatItHoldsBack => plan.breaker.is_some(),
+            Self::ForgetsLimits | Self::ForgetsRates => plan.limits.is_some(),
+            Self::KeepsOldVersions | Self::NeverRollsBack | Self::TakesVersionsAgain => {
+                !plan.versions.is_empty()
+            }
+            _ => true,
+        }
+    }
+}
 
 /// A version as a faulty host has it.
 pub(crate) fn spoilt_version(planted: Option<Planted>, version: &Version) -> Version {

@@ -1,10 +1,13 @@
 //! What a faulty host does to its queue.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_core::failure::Timestamp;
+use backstop_core::lock::lock;
 use backstop_queue::{
     Attribute, BatchResult, Description, Message, Outgoing, Queue, QueueError, ReceiptHandle,
     TrackedResult, VisibilityTimeout,
@@ -19,7 +22,12 @@ struct Spoilt {
     planted: Planted,
     queue: Arc<dyn Queue>,
     dead: bool,
+    /// The messages that it holds back.
+    held_back: Mutex<HashSet<ReceiptHandle>>,
 }
+
+/// The seconds for which a host holds messages back that may not be attempted now.
+const HELD_BACK: RangeInclusive<u32> = 600..=661;
 
 /// The queue as this host uses it.
 pub(crate) fn spoilt(
@@ -33,6 +41,7 @@ pub(crate) fn spoilt(
             planted,
             queue,
             dead,
+            held_back: Mutex::default(),
         }),
     }
 }
@@ -70,6 +79,15 @@ impl Spoilt {
             _ => {}
         }
         Ok(messages)
+    }
+
+    /// Whether a message was held back before this change of its visibility.
+    fn leaves(&self, (handle, timeout): &(ReceiptHandle, VisibilityTimeout)) -> bool {
+        let mut held_back = lock(&self.held_back);
+        if HELD_BACK.contains(&timeout.seconds()) {
+            return !held_back.insert(handle.clone());
+        }
+        held_back.contains(handle)
     }
 
     /// The letters as the host sends them.
@@ -149,6 +167,18 @@ impl Queue for Spoilt {
                     .map(|(handle, timeout)| (handle.clone(), days(*timeout)))
                     .collect();
                 self.queue.change_visibility(&changes).await
+            }
+            Planted::LeavesWhatItHoldsBack => {
+                let mut results = Vec::new();
+                for change in changes {
+                    results.push(if self.leaves(change) {
+                        Ok(())
+                    } else {
+                        let change = std::slice::from_ref(change);
+                        self.queue.change_visibility(change).await?.remove(0)
+                    });
+                }
+                Ok(results)
             }
             Planted::SendsCopies => {
                 let copy = Outgoing {
