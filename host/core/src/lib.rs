@@ -4,6 +4,8 @@
 
 pub mod backoff;
 pub mod breaker;
+pub mod budget;
+pub mod call;
 pub mod clock;
 pub mod decision;
 pub mod examples;

@@ -15,10 +15,18 @@ use crate::failure::{Milliseconds, Timestamp};
 /// assert_eq!(wait, Some(Milliseconds(120_000)));
 /// ```
 pub fn retry_after<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<Milliseconds> {
+    retry_after_at(header, clock::now())
+}
+
+/// As [`retry_after`], at this time of day.
+pub fn retry_after_at<'a>(
+    header: impl Fn(&str) -> Option<&'a str>,
+    now: Timestamp,
+) -> Option<Milliseconds> {
     let milliseconds = header("x-amz-retry-after").and_then(whole);
     milliseconds
         .map(|it| Milliseconds::from_duration(Duration::from_millis(it)))
-        .or_else(|| parse_retry_after(header("retry-after")?, clock::now()))
+        .or_else(|| parse_retry_after(header("retry-after")?, now))
 }
 
 /// Parses the value of a `Retry-After` header: whole seconds, or the time from `now` until an HTTP date, which is zero once the date has passed. What is too large to be counted is the longest time, not none.

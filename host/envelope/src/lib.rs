@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 #[cfg(feature = "layer")]
 pub use layer::{RetryContext, Unwrap, UnwrapLayer};
-pub use metadata::{LARGEST_ATTEMPT, LONGEST_ID, LastError, Metadata, Redriven, is_id};
+pub use metadata::{LARGEST_ATTEMPT, LONGEST_ID, LastError, Metadata, Opened, Redriven, is_id};
 #[cfg(feature = "idempotency")]
 pub use once::{OnceLayer, OnceService};
 

@@ -102,10 +102,7 @@ impl Metadata {
 
     /// The ordinal of the invocation that carries the envelope. An envelope without an `id` follows the pattern that counts retries: its 1 is the first retry, which is the second attempt.
     pub fn ordinal(&self) -> NonZeroU32 {
-        match self.id {
-            Some(_) => self.attempt,
-            None => self.attempt.saturating_add(1),
-        }
+        ordinal(self.attempt, self.id.is_some())
     }
 
     /// The metadata of an envelope; `None` if this is something else. An optional field with an invalid value counts as missing.
@@ -181,9 +178,55 @@ impl Redriven {
     }
 }
 
+/// What an envelope says of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// See [`Metadata::ordinal`].
+    pub ordinal: NonZeroU32,
+    /// When the first attempt failed, in seconds since 1970.
+    pub initial_timestamp: u64,
+    /// Whether it has a valid id.
+    pub has_id: bool,
+}
+
+impl Opened {
+    /// Reads the metadata of an event that another language has parsed: an object with exactly the two keys, whose metadata is an object with these values. NaN stands for a value that is no number. The rules are those of [`Envelope::open`](crate::Envelope::open).
+    pub fn of(attempt: f64, initial_timestamp: f64, id: Option<&str>) -> Option<Self> {
+        let is_whole =
+            (1.0..=f64::from(LARGEST_ATTEMPT)).contains(&attempt) && attempt % 1.0 == 0.0;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a whole number within the bounds of the type"
+        )]
+        let attempt = NonZeroU32::new(attempt as u32).filter(|_| is_whole)?;
+        let has_id = id.is_some_and(is_id);
+        Some(Self {
+            ordinal: ordinal(attempt, has_id),
+            initial_timestamp: in_seconds(initial_timestamp)?,
+            has_id,
+        })
+    }
+}
+
+/// Without an id, an envelope follows the pattern that counts retries.
+const fn ordinal(attempt: NonZeroU32, has_id: bool) -> NonZeroU32 {
+    if has_id {
+        attempt
+    } else {
+        attempt.saturating_add(1)
+    }
+}
+
 /// Converts a number of seconds or milliseconds since 1970 to whole seconds. `None` before 1970 and after the year 9999.
 fn seconds(value: &RawValue) -> Option<u64> {
-    let given = number(value).filter(|given| (0.0..=LATEST).contains(given))?;
+    in_seconds(number(value)?)
+}
+
+fn in_seconds(given: f64) -> Option<u64> {
+    if !(0.0..=LATEST).contains(&given) {
+        return None;
+    }
     let seconds = if given > SECONDS as f64 {
         given / 1e3
     } else {

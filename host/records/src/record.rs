@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use backstop_core::call::End;
 use backstop_core::decision::Decision;
 use backstop_core::failure::{Failure, Timestamp};
 use backstop_core::policy::{LogLine, PartName};
@@ -100,25 +101,4 @@ pub trait Observer: Send + Sync {
 
     /// Called for what happens to messages and queues between decisions, as far as that is [recorded](crate::Recorded).
     fn happened(&self, _event: &EventRecord) {}
-}
-
-backstop_core::names! {
-    /// How a call in a program ended without success. The names are the same in metrics, spans and decision records.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    #[non_exhaustive]
-    pub enum End {
-        /// The deadline came, or would have come before the next attempt.
-        DeadlineExceeded = "deadline-exceeded",
-        /// The policy allowed a retry, but the retry budget did not.
-        BudgetExhausted = "budget-exhausted",
-        /// The circuit breaker refused the attempt.
-        BreakerOpen = "breaker-open",
-        /// The attempt found no place in the bulkhead, and did not wait for one.
-        BulkheadFull = "bulkhead-full",
-        /// The policy says that every further attempt would fail.
-        Permanent = "permanent",
-        /// The policy, or the retrier's own limit of attempts, allows no further attempt.
-        GaveUp = "gave-up",
-    }
 }

@@ -1,5 +1,7 @@
 //! The rules of the budget, one by one.
 
+use std::time::Duration;
+
 use super::*;
 
 fn settings() -> BudgetSettings {

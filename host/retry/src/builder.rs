@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_core::call::LONGEST_RETRY_AFTER;
 use backstop_core::decision::LONGEST_DELAY;
 use backstop_core::failure::Milliseconds;
 use backstop_core::policy::{BudgetName, PolicyError, Profile, SettingsError, by_name};
@@ -22,9 +23,6 @@ use crate::into_policy::{Choice, IntoPolicy};
 use crate::record::Records;
 use crate::retrier::{CallOptions, Ids, Inner, Retrier};
 use crate::telemetry::Metrics;
-
-/// The longest time that a service may ask for, unless the builder has another one.
-const LONGEST_RETRY_AFTER: Milliseconds = Milliseconds(60_000);
 
 /// Builds a [`Retrier`].
 ///

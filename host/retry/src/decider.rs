@@ -4,13 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_core::call::refused_by_call;
 use backstop_core::clock;
-use backstop_core::decision::{
-    Action, Answer, ErrorClass, FallbackCause, FallbackKind, REASON_BYTES,
-};
+use backstop_core::decision::{Answer, FallbackCause, FallbackKind};
 use backstop_core::failure::Failure;
 use backstop_core::policy::{LogLine, PartName, Policy};
-use backstop_core::text::cut;
 use backstop_time::Clock;
 
 /// The result of one evaluation.
@@ -40,12 +38,7 @@ impl Evaluation {
 
     /// The call's own `retry_if` refuses this error.
     pub(crate) fn refused_by_call(failure: &Failure) -> Self {
-        let mut reason = format!(
-            "the call's retry_if refuses the error: {}",
-            failure.error.code
-        );
-        cut(&mut reason, REASON_BYTES);
-        let answer = Answer::new(ErrorClass::Permanent, Action::DeadLetter { reason });
+        let answer = refused_by_call(failure);
         Self {
             is_by_call: true,
             ..Self::of(Ok(answer), Arc::new([]))

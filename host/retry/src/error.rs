@@ -1,13 +1,13 @@
 //! How a call ends without success: [`RetryError`].
 
 use std::error::Error as StdError;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::time::Duration;
 
-use backstop_core::decision::{Action, DecidedBy, Decision, REASON_BYTES};
-use backstop_core::failure::{Error, Milliseconds};
-use backstop_core::text::{Escaping, head};
-pub use backstop_records::End;
+use backstop_core::call;
+pub use backstop_core::call::End;
+use backstop_core::decision::Decision;
+use backstop_core::failure::Error;
 
 use crate::describe::Describe;
 use crate::refusal::Refusal;
@@ -203,106 +203,22 @@ impl<E> RetryError<E> {
 /// One line without control characters, whatever the error's code: `gave up after 3 attempts: max-attempts of 3 reached: HTTP 503`
 impl<E> fmt::Display for RetryError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ended(state) = self.ended();
-        let attempts = state.attempts;
-        let counted = Attempts(attempts);
-        match self {
-            Self::DeadlineExceeded(_) if attempts == 0 => {
-                return f.write_str("the deadline had passed before the first attempt");
-            }
-            Self::DeadlineExceeded(_) => {
-                write!(f, "the deadline ended the call after {counted}")?;
-                if let Some(wanted) = state.delay_wanted()
-                    && let Some(left) = state.time_left
-                    && !left.is_zero()
-                {
-                    let left = Milliseconds::from_duration(left);
-                    write!(f, ", with {left} left and a delay of {wanted}")?;
-                }
-            }
-            Self::BudgetExhausted(_) => {
-                write!(f, "the retry budget is exhausted after {counted}")?;
-            }
-            Self::BreakerOpen(ended) => {
-                write!(
-                    f,
-                    "the breaker `{}` ",
-                    OneLine(ended.refused_by().unwrap_or_default())
-                )?;
-                match ended.next_probe() {
-                    Some(time) => {
-                        let time = Milliseconds::from_duration(time);
-                        write!(f, "is open, with the next probe in {time}, ")?;
-                    }
-                    None => f.write_str("lets only a few attempts through, ")?,
-                }
-                write!(f, "{}", Reached(attempts))?;
-            }
-            Self::BulkheadFull(ended) => {
-                let name = OneLine(ended.refused_by().unwrap_or_default());
-                write!(f, "the bulkhead `{name}` is full, {}", Reached(attempts))?;
-            }
-            Self::Permanent(_) => write!(f, "permanent error after {counted}")?,
-            Self::GaveUp(_) => {
-                write!(f, "gave up after {counted}")?;
-                if let Some(reason) = state.reason() {
-                    return write!(f, ": {}", OneLine(reason));
-                }
-            }
-        }
-        match &state.description {
-            Some(error) => write!(f, ": {}", OneLine(&error.code)),
-            None => Ok(()),
-        }
+        self.summary().fmt(f)
     }
 }
 
-/// At most [`REASON_BYTES`] of a text from outside, escaped.
-struct OneLine<'a>(&'a str);
-
-impl fmt::Display for OneLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Escaping(f).write_str(head(self.0, REASON_BYTES))
-    }
-}
-
-/// `1 attempt`, `2 attempts`
-struct Attempts(u32);
-
-impl fmt::Display for Attempts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = if self.0 == 1 { "" } else { "s" };
-        write!(f, "{} attempt{plural}", self.0)
-    }
-}
-
-/// `before the first attempt`, `after 2 attempts`
-struct Reached(u32);
-
-impl fmt::Display for Reached {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => f.write_str("before the first attempt"),
-            attempts => write!(f, "after {}", Attempts(attempts)),
-        }
-    }
-}
-
-impl<E> State<E> {
-    /// The delay that the policy wanted, before it was cut.
-    fn delay_wanted(&self) -> Option<Milliseconds> {
-        let decision = self.decision.as_ref()?;
-        match (&decision.action, &decision.decided_by) {
-            (Action::Retry { .. }, DecidedBy::Shortened(wanted)) => Some(*wanted),
-            (Action::Retry { delay }, _) => Some(*delay),
-            (Action::DeadLetter { .. } | Action::Discard { .. }, _) => None,
-        }
-    }
-
-    fn reason(&self) -> Option<&str> {
-        match &self.decision.as_ref()?.action {
-            Action::DeadLetter { reason } | Action::Discard { reason } => Some(reason),
-            Action::Retry { .. } => None,
+impl<E> RetryError<E> {
+    /// The state of the call, without the function's own error.
+    fn summary(&self) -> call::Ended<'_> {
+        let ended = self.ended();
+        call::Ended {
+            end: self.end(),
+            attempts: ended.attempts(),
+            description: ended.description(),
+            decision: ended.decision(),
+            refused_by: ended.refused_by(),
+            next_probe: ended.next_probe(),
+            time_left: ended.time_left(),
         }
     }
 }
@@ -325,31 +241,8 @@ impl<E: fmt::Debug> fmt::Debug for Ended<E> {
 /// The code is the one of the last failure, so that what is worth a retry there is worth one here. If there was no failure, it is `Timeout` since the deadline came before the first attempt, or `BreakerOpen` or `BulkheadFull` with the status 503. The next probe of a breaker is its `retry_after`, unless the last failure asked for more.
 impl<E> From<&RetryError<E>> for Error {
     fn from(error: &RetryError<E>) -> Self {
-        let last = error.description().cloned();
-        let mut last = last.unwrap_or_else(|| match error {
-            RetryError::BreakerOpen(_) => refused("BreakerOpen"),
-            RetryError::BulkheadFull(_) => refused("BulkheadFull"),
-            RetryError::DeadlineExceeded(_)
-            | RetryError::BudgetExhausted(_)
-            | RetryError::Permanent(_)
-            | RetryError::GaveUp(_) => Self::new("Timeout", ""),
-        });
-        let next_probe = error.ended().next_probe();
-        let next_probe = next_probe.map(Milliseconds::from_duration);
-        last.message = match last.message.as_str() {
-            "" => error.to_string(),
-            message => format!("{error}: {message}"),
-        };
-        last.retry_after = last.retry_after.max(next_probe);
-        let attempts = ("attempts", error.attempts().to_string());
-        let end = ("end", error.end().to_string());
-        last.details([attempts, end]).within_bounds()
+        error.summary().as_failure()
     }
-}
-
-/// An attempt that was never made. Its status, which no server has sent, makes policies retry it that know only statuses, or the errors of AWS.
-fn refused(code: &str) -> Error {
-    Error::new(code, "").status(503)
 }
 
 /// See the conversion from a reference: for `?` in a handler.

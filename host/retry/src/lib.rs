@@ -34,7 +34,6 @@ mod attempt;
 pub mod aws;
 pub mod breaker;
 pub mod budget;
-mod budget_settings;
 mod builder;
 mod bulkhead;
 mod decider;

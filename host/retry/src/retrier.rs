@@ -6,11 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use backstop_core::decision::{
-    Action, Bounds, DecidedBy, Decision, ErrorClass, REASON_BYTES, Reach, decide,
-};
+use backstop_core::call::{by_call, has_room, limit_attempts};
+use backstop_core::decision::{Action, Bounds, DecidedBy, ErrorClass, Reach, decide};
 use backstop_core::failure::{self, Error, Failure, Milliseconds};
-use backstop_core::text::cut;
 use backstop_time::{Clock, Deadline};
 
 use crate::breaker::Breaker;
@@ -22,8 +20,7 @@ use crate::event::{Evaluated, Event, Observer};
 use crate::remembered::Remembered;
 use crate::telemetry::Metrics;
 
-/// The most attempts of a call whose policy is broken. The fallback itself retries forever, which suits a message in a queue but not a caller who waits.
-pub const FALLBACK_ATTEMPTS: u32 = 5;
+pub use backstop_core::call::FALLBACK_ATTEMPTS;
 
 /// Runs functions and retries them as its policy decides. Cheap to clone; one for each dependency is enough for a program.
 ///
@@ -202,9 +199,9 @@ impl Inner {
             is_by_call,
         } = evaluation;
         let decision = decide(failure, answer, &Bounds::default(), reach);
-        let mut decision = self.limit_attempts(failure, decision);
+        let mut decision = limit_attempts(failure, decision, self.max_attempts);
         if is_by_call {
-            decision.decided_by = DecidedBy::Bound("the call's retry_if".to_owned());
+            decision.decided_by = by_call();
         }
         self.metrics.failed(&decision.class);
         let now = self.clock.now();
@@ -268,35 +265,6 @@ impl Inner {
                 remembered.reservation.is_some()
             }
         }
-    }
-
-    /// The retrier's own limit of attempts, and the fallback's.
-    fn limit_attempts(&self, failure: &Failure, decision: Decision) -> Decision {
-        let Action::Retry { .. } = decision.action else {
-            return decision;
-        };
-        let code = &failure.error.code;
-        if let Some(most) = self.max_attempts
-            && failure.attempt >= most
-        {
-            let bound = format!("the retrier's max-attempts of {most} reached");
-            return Decision {
-                action: gives_up(format!("{bound}: {code}")),
-                decided_by: DecidedBy::Bound(bound),
-                ..decision
-            };
-        }
-        if matches!(decision.decided_by, DecidedBy::Fallback(_))
-            && failure.attempt.get() >= FALLBACK_ATTEMPTS
-        {
-            let reason =
-                format!("the policy is broken, and {FALLBACK_ATTEMPTS} attempts failed: {code}");
-            return Decision {
-                action: gives_up(reason),
-                ..decision
-            };
-        }
-        decision
     }
 
     /// Logs a failed attempt and what follows, and tells the observers.
@@ -403,22 +371,4 @@ impl Inner {
             observer.observe(&event);
         }
     }
-}
-
-/// No further attempt, for this reason: as long as one of a policy.
-fn gives_up(mut reason: String) -> Action {
-    cut(&mut reason, REASON_BYTES);
-    Action::DeadLetter { reason }
-}
-
-/// Whether an attempt may start at this time: before the deadline, and with enough time for it.
-pub(crate) fn has_room(
-    start: Instant,
-    deadline: Option<Instant>,
-    min_attempt_time: Duration,
-) -> bool {
-    deadline.is_none_or(|deadline| {
-        let left = deadline.saturating_duration_since(start);
-        !left.is_zero() && left >= min_attempt_time
-    })
 }

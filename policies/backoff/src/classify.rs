@@ -329,8 +329,19 @@ fn look_up(code: &str) -> Option<Class> {
 }
 
 /// The last part of a code of several parts, such as `ThrottlingException` in `ns#ThrottlingException:http://internal.example/`, the format of AWS's older protocols.
+#[cfg(not(feature = "small"))]
 pub(crate) fn last_part(code: &str) -> &str {
     let code = code.split_once(":http").map_or(code, |(name, _)| name);
+    code.rsplit(['.', '#', ':']).next().unwrap_or(code)
+}
+
+/// The same, without the search of the standard library.
+#[cfg(feature = "small")]
+pub(crate) fn last_part(code: &str) -> &str {
+    let mut places = code.char_indices().map(|(at, _)| at);
+    let is_url = |at: &usize| code.get(*at..).is_some_and(|it| it.starts_with(":http"));
+    let url = places.find(is_url).and_then(|at| code.get(..at));
+    let code = url.unwrap_or(code);
     code.rsplit(['.', '#', ':']).next().unwrap_or(code)
 }
 

@@ -1,6 +1,4 @@
-//! Durations as text: `500ms`, `1s`, `15m`, `12h`, `7d`, `1h30m`.
-//!
-//! Policy settings, the host's configuration and its flags use this format.
+//! Durations as text: `500ms`, `1s`, `15m`, `12h`, `7d`, `1h30m`. Policy settings, the host's configuration and its flags use this format.
 
 use std::fmt::{self, Write};
 
@@ -57,6 +55,8 @@ pub fn parse_duration(text: &str) -> Result<u64, ParseDurationError> {
     Ok(total)
 }
 
+// The other one is at the end.
+#[cfg(not(feature = "small"))]
 fn split_where(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(ends).unwrap_or(text.len()))
 }
@@ -79,6 +79,12 @@ pub fn format_duration(milliseconds: u64) -> String {
         }
     }
     text
+}
+
+#[cfg(feature = "small")]
+fn split_where(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
+    let at = text.find(ends).unwrap_or(text.len());
+    text.split_at_checked(at).unwrap_or((text, ""))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Why an attempt failed: a code, a text and details, within the limits of the contract.
 
-use std::collections::BTreeSet;
+use std::collections::BinaryHeap;
 
 use backstop_backoff::{Class, classify};
 use serde::{Deserialize, Serialize};
@@ -208,23 +208,23 @@ pub(super) fn leave_out_largest(pairs: &mut Vec<(String, String)>, bytes: usize)
     if fits(pairs, bytes) {
         return;
     }
-    let mut smallest_first: Vec<_> = pairs.iter().enumerate().collect();
-    smallest_first.sort_by_key(|(_, pair)| (size(pair), *pair));
-    let mut total = 0;
-    let kept: BTreeSet<usize> = smallest_first
-        .into_iter()
-        .take(PAIRS)
-        .take_while(|(_, pair)| {
-            total += size(pair);
-            total <= bytes
-        })
-        .map(|(index, _)| index)
+    let mut total: usize = pairs.iter().map(size).sum();
+    let with_index = pairs.iter().enumerate();
+    let mut kept: BinaryHeap<_> = with_index
+        .map(|(index, pair)| (size(pair), pair, index))
         .collect();
-    let mut index = 0;
-    pairs.retain(|_| {
-        index += 1;
-        kept.contains(&(index - 1))
-    });
+    let mut is_left_out = vec![false; pairs.len()];
+    while kept.len() > PAIRS || total > bytes {
+        let Some((size, _, index)) = kept.pop() else {
+            break;
+        };
+        total -= size;
+        if let Some(left_out) = is_left_out.get_mut(index) {
+            *left_out = true;
+        }
+    }
+    let mut left_out = is_left_out.into_iter();
+    pairs.retain(|_| left_out.next() == Some(false));
 }
 
 impl std::fmt::Display for Error {

@@ -12,7 +12,11 @@ pub struct Milliseconds(pub u32);
 impl Milliseconds {
     /// Rounds up, so that no wait is shorter than requested.
     pub fn from_duration(duration: Duration) -> Self {
-        let milliseconds = duration.as_nanos().div_ceil(1_000_000);
+        let part = u64::from(duration.subsec_nanos().div_ceil(1_000_000));
+        let milliseconds = duration
+            .as_secs()
+            .saturating_mul(1_000)
+            .saturating_add(part);
         Self(u32::try_from(milliseconds).unwrap_or(u32::MAX))
     }
 

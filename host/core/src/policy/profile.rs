@@ -7,6 +7,8 @@ use std::sync::Arc;
 use backstop_backoff::{AwsSdk as AwsSdkRule, Codes, Settings};
 
 use super::{AwsSdk, FullJitter, Policy};
+use crate::decision::Answer;
+use crate::failure::Failure;
 
 crate::names! {
     /// What a program calls: the policy, its numbers and the retry budget that suit it.
@@ -74,6 +76,14 @@ impl Profile {
         match self.sdk() {
             Some(rule) => Arc::new(AwsSdk::new(rule)),
             None => Arc::new(FullJitter::with_settings(HTTP)),
+        }
+    }
+
+    /// The answer of its policy to one failure.
+    pub fn answer(self, failure: &Failure) -> Answer {
+        match self.sdk() {
+            Some(rule) => AwsSdk::new(rule).answer(failure),
+            None => FullJitter::with_settings(HTTP).answer(failure),
         }
     }
 

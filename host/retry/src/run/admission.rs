@@ -3,6 +3,8 @@
 use std::pin::Pin;
 use std::time::Instant;
 
+use backstop_core::call::has_room;
+
 use super::steps::ended;
 use super::{Condition, Cut, Run, State, Timer};
 use crate::attempt::Attempt;
@@ -11,7 +13,6 @@ use crate::bulkhead::Place;
 use crate::describe::Describer;
 use crate::error::{End, RetryError};
 use crate::refusal::Refusal;
-use crate::retrier::has_room;
 
 /// What an attempt holds while it is under way.
 pub(super) struct Admission {

@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use backstop_core::call::{has_room, not_ready, timed_out};
 use backstop_core::failure::Error;
 use backstop_time::Sleep;
 use pin_project_lite::pin_project;
@@ -22,11 +23,10 @@ use crate::bulkhead::Wait;
 use crate::describe::{By, ByTrait, Describer};
 use crate::error::RetryError;
 use crate::remembered::Remembered;
-use crate::retrier::{CallOptions, Inner, Retrier, has_room};
+use crate::retrier::{CallOptions, Inner, Retrier};
 
 use admission::Admission;
 pub use condition::{Always, Condition, RetryIf, RetryIfOk};
-use steps::{not_ready, timed_out};
 
 pin_project! {
     /// A call under way: a future, made by [`Retrier::run`]. Its methods set what concerns this call alone; call them before the first `await`.

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use backstop_core::failure::{Error, Failure, Milliseconds};
+use backstop_core::call::out_of_time;
+use backstop_core::failure::{Error, Failure};
 
 use super::{Condition, Cut, Failing, Run, State, Timer};
 use crate::attempt::Attempt;
@@ -191,8 +192,7 @@ where
                 error: None,
             })
         });
-        failing.remembered.description =
-            Error::new("Timeout", "the deadline came during the attempt");
+        failing.remembered.description = out_of_time();
         self.out_of_time(now)
     }
 
@@ -238,15 +238,4 @@ pub(super) fn ended<E>(
         refusal,
         time_left,
     }
-}
-
-/// The failure of an attempt whose value the call does not take. Its status, which no server has sent, makes policies retry it that know only statuses, or the errors of AWS.
-pub(super) fn not_ready() -> Error {
-    Error::new("NotReady", "the call's retry_if_ok does not take the value").status(503)
-}
-
-/// The failure of an attempt that took longer than its timeout.
-pub(super) fn timed_out(timeout: Duration) -> Error {
-    let timeout = Milliseconds::from_duration(timeout);
-    Error::new("Timeout", format!("the attempt took longer than {timeout}"))
 }

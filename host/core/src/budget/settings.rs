@@ -1,16 +1,15 @@
 //! The numbers of a retry budget.
 
-use backstop_core::decision::ErrorClass;
-use backstop_core::policy::BudgetName;
+use crate::decision::ErrorClass;
+use crate::policy::BudgetName;
 
-/// The numbers of a [`Budget`](crate::Budget). Begin with one of AWS's two sets:
+/// The numbers of a retry budget. Begin with one of AWS's two sets:
 ///
 /// ```
-/// use backstop_retry::{Budget, BudgetSettings};
+/// use backstop_core::budget::{Bucket, BudgetSettings};
 ///
 /// let settings = BudgetSettings::AWS_2_1.capacity(5_000).refill_per_second(10.0);
-/// let budget = Budget::new("orders-table", settings);
-/// assert_eq!(budget.left(), 5_000.0);
+/// assert_eq!(Bucket::new(settings).left(), 5_000.0);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
