@@ -19,6 +19,7 @@ use backstop_versions::{
     SourceError, StoreError, WatchError,
 };
 use backstop_workbench::chart::ChartError;
+use backstop_workbench::export::ExportError;
 use backstop_workbench::replay::ReadError;
 use backstop_workbench::scenario::ScenarioError;
 use backstop_workbench::simulate::contention::contender::BaselineError;
@@ -53,7 +54,7 @@ causes! {
         TokenError, TracesError;
     |_| Exit::Policy, Ours: BuildError, CompileError, PackageError, ProjectError, ToolError;
     of_policy, Ours: PolicyError;
-    |_| Exit::Policy, Foreign: SignatureError;
+    |_| Exit::Policy, Foreign: ExportError, SignatureError;
     of_source, Foreign: SourceError;
     of_bucket, Foreign: BucketError;
     |_| Exit::Queue, Ours: NoHost;

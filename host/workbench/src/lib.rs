@@ -7,6 +7,7 @@
 //! | `backstop policy new` | [`create`]: a policy's folder from a template, with its [`Project`] and [`Language`] |
 //! | `backstop policy build` | [`build()`]: bindings, the language's toolchain, the component |
 //! | `backstop policy test` | [`scenario`]: the author's tests; [`check`]: generated failures and what every policy must pass; both return an [`outcome`] |
+//! | `backstop policy export` | [`export`]: a policy as a JavaScript package |
 //! | `backstop policy bench` | [`measure`]: time, fuel and memory |
 //! | `backstop policy simulate` | [`simulate`]: timetables of retries, contention, and outages |
 //! | `backstop policy replay` | [`replay`]: recorded decisions, evaluated again |
@@ -18,6 +19,7 @@ mod bindings;
 mod build;
 pub mod chart;
 pub mod check;
+pub mod export;
 pub mod measure;
 mod project;
 pub mod replay;

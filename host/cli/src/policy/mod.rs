@@ -7,6 +7,7 @@ mod build;
 mod charts;
 mod compile;
 mod component;
+mod export;
 mod failure_args;
 mod inspect;
 mod keygen;
@@ -76,6 +77,7 @@ commands! {
     Simulate = on_a_thread simulate;
     Bench = on_a_thread bench;
     Compile = on_a_thread compile;
+    Export = on_a_thread export;
     Push = on_a_thread push;
     Pull = on_a_thread pull;
     Sign = on_a_thread sign;

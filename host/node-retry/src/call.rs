@@ -1,0 +1,442 @@
+//! One call as a machine without I/O: it is told what happened and when, and says what is next. It goes by the rules of `backstop_core::call`, in the order in which `backstop-retry` does; a test drives both and compares them.
+
+use std::num::NonZeroU32;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use backstop_core::breaker::{Outcome, Permit};
+use backstop_core::budget::Taken;
+use backstop_core::call::{self, End, Ended, has_room};
+use backstop_core::decision::{
+    Action, Answer, Bounds, Decision, ErrorClass, FallbackCause, FallbackKind, Reach, decide,
+};
+use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp, random};
+
+use backstop_core::policy::Profile;
+
+use crate::retrier::{Policy, Refusal, Retrier};
+
+/// A point in time, by both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) instant: Instant,
+    pub(crate) wall: Timestamp,
+}
+
+/// What one call sets for itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Options {
+    /// From the beginning of the call.
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) attempt_timeout: Option<Duration>,
+    pub(crate) min_attempt_time: Duration,
+    /// The last attempt may end after the deadline.
+    pub(crate) lets_end: bool,
+    pub(crate) id: Option<String>,
+    pub(crate) attributes: Vec<(String, String)>,
+}
+
+/// What is next.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Make this attempt, which is cut short after a time.
+    Attempt {
+        number: u32,
+        cut_after: Option<Duration>,
+    },
+    /// Evaluate the policy, which is cut short after a time.
+    Evaluate {
+        failure: Box<Failure>,
+        cut_after: Option<Duration>,
+    },
+    /// Wait this long for the next attempt.
+    Wait(Duration),
+    /// Wait for a place of the bulkhead, no longer than this.
+    Enter { cut_after: Option<Duration> },
+    /// The call has succeeded.
+    Succeeded,
+    /// The call has ended without success.
+    Ended(End),
+}
+
+/// What a call is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Beginning,
+    Entering,
+    Attempting,
+    Evaluating,
+    Waiting,
+    Done,
+}
+
+/// A failed attempt and what was decided.
+pub(crate) struct Decided {
+    pub(crate) failure: Failure,
+    pub(crate) decision: Decision,
+}
+
+/// A call.
+pub(crate) struct Call {
+    pub(crate) retrier: Rc<Retrier>,
+    options: Options,
+    number: usize,
+    doing: Doing,
+    deadline: Option<Instant>,
+    pub(crate) attempts: u32,
+    /// When the first attempt failed, and the last.
+    first_failed: Option<Instant>,
+    failed_at: Option<Instant>,
+    previous_delay: Option<Milliseconds>,
+    id: String,
+    description: Option<Error>,
+    decision: Option<Decision>,
+    /// What the next attempt took out of the budget, and whether it was sent.
+    taken: Option<(Taken, bool)>,
+    permit: Option<Permit>,
+    has_place: bool,
+    /// What cuts the attempt short, unless it is the deadline.
+    timeout: Option<Duration>,
+    /// The time until the deadline, at the beginning of the attempt.
+    had: Option<Duration>,
+    /// When the next attempt begins.
+    next: Option<Instant>,
+    refusal: Option<Refusal>,
+    time_left: Option<Duration>,
+    /// The failure that is evaluated.
+    evaluating: Option<(Failure, bool)>,
+    /// The last failure that was decided about, for observers.
+    pub(crate) decided: Option<Decided>,
+}
+
+impl Call {
+    /// A call with this number. It has not begun.
+    pub(crate) fn new(retrier: Rc<Retrier>, number: usize, options: Options) -> Self {
+        Self {
+            retrier,
+            options,
+            number,
+            doing: Doing::Beginning,
+            deadline: None,
+            attempts: 0,
+            first_failed: None,
+            failed_at: None,
+            previous_delay: None,
+            id: String::new(),
+            description: None,
+            decision: None,
+            taken: None,
+            permit: None,
+            has_place: false,
+            timeout: None,
+            had: None,
+            next: None,
+            refusal: None,
+            time_left: None,
+            evaluating: None,
+            decided: None,
+        }
+    }
+
+    /// The state of the call at its end.
+    pub(crate) fn ended(&self, end: End) -> Ended<'_> {
+        Ended {
+            end,
+            attempts: self.attempts,
+            description: self.description.as_ref(),
+            decision: self.decision.as_ref(),
+            refused_by: self.refusal.as_ref().map(|it| &*it.by),
+            next_probe: self.refusal.as_ref().and_then(|it| it.next_probe),
+            time_left: self.time_left,
+        }
+    }
+
+    /// The tokens that are left in the retry budget.
+    pub(crate) fn budget_left(&self) -> Option<f64> {
+        self.retrier.budget.as_ref().map(|it| it.left())
+    }
+
+    /// The call begins, or its wait is over, or it has got a place.
+    pub(crate) fn go_on(&mut self, now: Now) -> Step {
+        match self.doing {
+            Doing::Beginning => {
+                let deadline = self.options.deadline;
+                self.deadline = deadline.and_then(|it| now.instant.checked_add(it));
+            }
+            Doing::Entering => self.has_place = true,
+            // A timer may be early.
+            Doing::Waiting => {
+                if let Some(next) = self.next.filter(|it| *it > now.instant) {
+                    return Step::Wait(next.saturating_duration_since(now.instant));
+                }
+            }
+            Doing::Attempting | Doing::Evaluating => return self.cut(now),
+            Doing::Done => return Step::Ended(End::GaveUp),
+        }
+        let is_new = self.doing == Doing::Beginning;
+        let may_be_late = self.deadline.is_some() || is_new;
+        if may_be_late && !has_room(now.instant, self.deadline, self.options.min_attempt_time) {
+            return self.out_of_time(now);
+        }
+        self.enter(now)
+    }
+
+    /// Begins the next attempt, or waits for a place first.
+    fn enter(&mut self, now: Now) -> Step {
+        let retrier = Rc::clone(&self.retrier);
+        if let Some(bulkhead) = retrier.bulkhead.as_ref().filter(|_| !self.has_place) {
+            self.has_place = bulkhead.enter();
+            if !self.has_place && !retrier.waits {
+                let by = Rc::clone(&bulkhead.name);
+                let refusal = Refusal {
+                    by,
+                    next_probe: None,
+                };
+                return self.refused(End::BulkheadFull, refusal, now);
+            }
+            if !self.has_place {
+                let refuses = |it: &Rc<_>| -> Option<Refusal> {
+                    crate::retrier::NamedBreaker::refuses_at(it, now.instant, now.instant)
+                };
+                if let Some(refusal) = retrier.breaker.as_ref().and_then(refuses) {
+                    return self.refused(End::BreakerOpen, refusal, now);
+                }
+                bulkhead.waiting.borrow_mut().push_back(self.number);
+                self.doing = Doing::Entering;
+                // Nobody waits for a place after the deadline, also not for an attempt that may.
+                let cut_after = self.left(now);
+                return Step::Enter { cut_after };
+            }
+        }
+        if let Some(breaker) = &retrier.breaker {
+            match breaker.enter(now.instant) {
+                Ok(permit) => self.permit = Some(permit),
+                Err(refusal) => return self.refused(End::BreakerOpen, refusal, now),
+            }
+        }
+        self.attempts = self.attempts.saturating_add(1);
+        if let Some((_, is_sent)) = &mut self.taken {
+            *is_sent = true;
+        }
+        self.doing = Doing::Attempting;
+        self.had = self.left(now);
+        let timeout = self.options.attempt_timeout;
+        let deadline = self.had.filter(|_| !self.options.lets_end);
+        // Of the two, the earlier one; of equal ones, the deadline.
+        self.timeout = timeout.filter(|it| deadline.is_none_or(|deadline| *it < deadline));
+        Step::Attempt {
+            number: self.attempts,
+            cut_after: self.timeout.or(deadline),
+        }
+    }
+
+    /// The time that the attempt has until the deadline, when it begins.
+    pub(crate) fn time_left_at_start(&self) -> Option<Duration> {
+        self.had
+    }
+
+    fn left(&self, now: Now) -> Option<Duration> {
+        let deadline = self.deadline?;
+        Some(deadline.saturating_duration_since(now.instant))
+    }
+
+    /// The attempt has succeeded, with a value that the caller waits for or not.
+    pub(crate) fn succeeded(&mut self, is_not_ready: bool, now: Now) -> Step {
+        self.leave(Outcome::Succeeded { at: now.instant });
+        if is_not_ready {
+            return self.failed(call::not_ready(), false, now);
+        }
+        self.give_place_back();
+        self.doing = Doing::Done;
+        if let Some(budget) = &self.retrier.budget {
+            match (self.first_failed, self.taken.take()) {
+                (None, _) => budget.first_succeeded(),
+                (Some(_), Some((taken, _))) => budget.succeeded(taken),
+                (Some(_), None) => {}
+            }
+        }
+        Step::Succeeded
+    }
+
+    /// What is under way took too long.
+    pub(crate) fn cut(&mut self, now: Now) -> Step {
+        match (self.doing, self.timeout) {
+            (Doing::Attempting, Some(timeout)) => self.failed(call::timed_out(timeout), false, now),
+            (Doing::Attempting, None) => {
+                if self.first_failed.is_none() {
+                    self.first_failed = Some(now.instant);
+                }
+                self.description = Some(call::out_of_time());
+                self.out_of_time(now)
+            }
+            _ => self.out_of_time(now),
+        }
+    }
+
+    /// The attempt has failed. The call's own condition may refuse the error.
+    #[inline(never)]
+    pub(crate) fn failed(&mut self, error: Error, is_refused: bool, now: Now) -> Step {
+        self.give_place_back();
+        let first = *self.first_failed.get_or_insert(now.instant);
+        if self.id.is_empty() {
+            let id = self.options.id.take();
+            self.id = id.unwrap_or_else(|| self.retrier.ids.next());
+        }
+        self.failed_at = Some(now.instant);
+        let attempt = NonZeroU32::new(self.attempts).unwrap_or(NonZeroU32::MIN);
+        let age = now.instant.saturating_duration_since(first);
+        let failure = Failure {
+            message_id: self.id.clone(),
+            source: self.retrier.source.clone(),
+            attempt,
+            age: Milliseconds::from_duration(age),
+            failed_at: now.wall,
+            previous_delay: self.previous_delay,
+            random: random(&self.id, attempt),
+            error,
+            attributes: self.options.attributes.clone(),
+        };
+        let mut failure = failure.within_bounds().into_owned();
+        self.description = Some(failure.error.clone());
+        let most = self.retrier.max_retry_after;
+        failure.error.retry_after = failure.error.retry_after.map(|it| it.min(most));
+        let answer = if is_refused {
+            call::refused_by_call(&failure)
+        } else if matches!(self.retrier.policy, Policy::Default) {
+            Profile::Http.answer(&failure)
+        } else {
+            self.doing = Doing::Evaluating;
+            self.evaluating = Some((failure.clone(), false));
+            return Step::Evaluate {
+                failure: Box::new(failure),
+                cut_after: self.left(now).filter(|_| !self.options.lets_end),
+            };
+        };
+        self.evaluating = Some((failure, is_refused));
+        self.evaluated(Ok(answer), now)
+    }
+
+    /// The policy has answered, or is broken.
+    pub(crate) fn evaluated(&mut self, answer: Result<Answer, FallbackCause>, now: Now) -> Step {
+        let Some((failure, is_by_call)) = self.evaluating.take() else {
+            return Step::Ended(End::GaveUp);
+        };
+        let answer = answer.and_then(|answer| {
+            answer.validate().map_err(|invalid| {
+                let text = format!("the policy answered {invalid}");
+                FallbackCause::new(FallbackKind::InvalidAnswer, text)
+            })
+        });
+        let retrier = Rc::clone(&self.retrier);
+        let reach = Reach::visibility(retrier.max_delay, failure.age);
+        let decision = decide(&failure, answer, &Bounds::default(), reach);
+        let mut decision = call::limit_attempts(&failure, decision, retrier.max_attempts);
+        if is_by_call {
+            decision.decided_by = call::by_call();
+        }
+        self.time_left = self.left(now);
+        self.taken = None;
+        self.tell_breaker(&decision, failure.random);
+        let step = match (&decision.action, &decision.class) {
+            (Action::Retry { delay }, class) => self.retry(*delay, class, now),
+            (_, ErrorClass::Permanent) => Step::Ended(End::Permanent),
+            _ => Step::Ended(End::GaveUp),
+        };
+        let is_over = matches!(step, Step::Ended(_));
+        self.doing = if is_over { Doing::Done } else { Doing::Waiting };
+        self.decision = Some(decision.clone());
+        self.decided = Some(Decided { failure, decision });
+        step
+    }
+
+    fn tell_breaker(&mut self, decision: &Decision, random: f64) {
+        let asked = self.description.as_ref().and_then(|it| it.retry_after);
+        let asked = asked.map(Milliseconds::as_duration);
+        let down_for = decision.down_for.map(Milliseconds::as_duration);
+        if let Some(at) = self.failed_at {
+            let class = &decision.class;
+            self.leave(Outcome::of_failure(class, at, asked, down_for, random));
+        }
+    }
+
+    /// Waits for the next attempt, unless the deadline, the breaker or the budget ends the call.
+    fn retry(&mut self, delay: Milliseconds, class: &ErrorClass, now: Now) -> Step {
+        let retrier = Rc::clone(&self.retrier);
+        let waits = delay.as_duration().min(retrier.longest_wait);
+        let at = self.failed_at.unwrap_or(now.instant) + waits;
+        let later = at.max(now.instant);
+        if !has_room(later, self.deadline, self.options.min_attempt_time) {
+            return Step::Ended(End::DeadlineExceeded);
+        }
+        let breaker = retrier.breaker.as_ref();
+        if let Some(refusal) = breaker.and_then(|it| it.refuses_at(later, now.instant)) {
+            self.refusal = Some(refusal);
+            return Step::Ended(End::BreakerOpen);
+        }
+        if let Some(budget) = &retrier.budget {
+            let Some(taken) = budget.take(class, now.instant) else {
+                return Step::Ended(End::BudgetExhausted);
+            };
+            self.taken = Some((taken, false));
+        }
+        self.previous_delay = Some(delay);
+        self.next = Some(at);
+        Step::Wait(at.saturating_duration_since(now.instant))
+    }
+
+    /// The deadline ends the call before or during an attempt.
+    #[inline(never)]
+    fn out_of_time(&mut self, now: Now) -> Step {
+        self.stop();
+        self.time_left = self.left(now);
+        Step::Ended(End::DeadlineExceeded)
+    }
+
+    /// The attempt may not begin, which ends the call.
+    #[inline(never)]
+    fn refused(&mut self, end: End, refusal: Refusal, now: Now) -> Step {
+        self.stop();
+        self.time_left = self.left(now);
+        self.refusal = Some(refusal);
+        Step::Ended(end)
+    }
+
+    /// Gives everything back that is not used. There is no decision about what comes now.
+    #[inline(never)]
+    fn stop(&mut self) {
+        self.doing = Doing::Done;
+        self.decided = None;
+        self.give_place_back();
+        self.leave(Outcome::Neither);
+        if let (Some(budget), Some((taken, false))) = (&self.retrier.budget, self.taken.take()) {
+            budget.give_back(taken);
+        }
+    }
+
+    fn give_place_back(&mut self) {
+        if let Some(bulkhead) = &self.retrier.bulkhead {
+            bulkhead.forget(self.number);
+            if std::mem::take(&mut self.has_place) {
+                bulkhead.leave();
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn leave(&mut self, outcome: Outcome) {
+        if let (Some(breaker), Some(permit)) = (&self.retrier.breaker, self.permit.take()) {
+            breaker.breaker.borrow_mut().leave(permit, outcome);
+        }
+    }
+}
+
+/// A call that is dropped is cancelled.
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+#[path = "call_tests.rs"]
+mod tests;
