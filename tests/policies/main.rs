@@ -13,6 +13,7 @@ mod edges;
 mod install;
 mod languages;
 mod native;
+mod node_retry;
 mod outage;
 mod preview_1;
 mod sandbox;

@@ -1,0 +1,7 @@
+/** Retries calls as a policy of Backstop decides. See the README. */
+export type { Clock } from './clock.js';
+export type { Duration } from './core.js';
+export { type Decision, type End, HttpError, PermanentError, RetryError, permanent, success } from './errors.js';
+export { Breaker, type BreakerNumbers, Budget, type BudgetName, type BudgetNumbers, Bulkhead } from './guards.js';
+export type { Failure, FailureError, Policy } from './policy.js';
+export { type Attempt, type CallOptions, type Limits, type LogLine, type Retrier, type RetrierOptions, type RetryEvent, retrier } from './retrier.js';
