@@ -47,7 +47,10 @@ pub(super) fn start(format: LogFormat, verbose: u8, quiet: bool) -> io::Result<(
             subscriber
                 .fmt_fields(EscapedFields)
                 .with_ansi(colour)
-                .event_format(EventFirst { storm })
+                .event_format(EventFirst {
+                    storm,
+                    ..EventFirst::default()
+                })
                 .init();
         }
         LogFormat::Json => subscriber

@@ -17,6 +17,8 @@ use crate::storm::Storm;
 pub struct EventFirst {
     /// Bounds the lines of a storm, if anything does.
     pub storm: Option<Arc<Storm>>,
+    /// Whether time and level are left out, for a log that has them already.
+    pub is_bare: bool,
 }
 
 impl<S, N> FormatEvent<S, N> for EventFirst
@@ -33,19 +35,8 @@ where
         let Some(left_out) = left_out(self.storm.as_deref(), context, event) else {
             return Ok(());
         };
-        let is_coloured = writer.has_ansi_escapes();
-        if is_coloured {
-            writer.write_str("\u{1b}[2m")?;
-        }
-        SystemTime.format_time(&mut writer)?;
-        if is_coloured {
-            writer.write_str("\u{1b}[0m")?;
-        }
-        let level = event.metadata().level();
-        if is_coloured {
-            write!(writer, " \u{1b}[{}m{level:>5}\u{1b}[0m ", colour(*level))?;
-        } else {
-            write!(writer, " {level:>5} ")?;
+        if !self.is_bare {
+            begin(&mut writer, *event.metadata().level())?;
         }
         context.format_fields(writer.by_ref(), event)?;
         if left_out > 0 {
@@ -60,6 +51,21 @@ where
             }
         }
         writer.write_char('\n')
+    }
+}
+
+/// Writes when it happened, and how severe it is.
+fn begin(writer: &mut Writer<'_>, level: Level) -> fmt::Result {
+    let is_coloured = writer.has_ansi_escapes();
+    if is_coloured {
+        writer.write_str("\u{1b}[2m")?;
+    }
+    SystemTime.format_time(writer)?;
+    if is_coloured {
+        writer.write_str("\u{1b}[0m")?;
+        write!(writer, " \u{1b}[{}m{level:>5}\u{1b}[0m ", colour(level))
+    } else {
+        write!(writer, " {level:>5} ")
     }
 }
 

@@ -128,7 +128,10 @@ mod tests {
         let file = written.reopen().unwrap();
         let subscriber = tracing_subscriber::fmt()
             .with_writer(std::sync::Mutex::new(file))
-            .event_format(crate::EventFirst { storm: Some(storm) });
+            .event_format(crate::EventFirst {
+                storm: Some(storm),
+                ..crate::EventFirst::default()
+            });
         tracing::subscriber::with_default(subscriber.finish(), || {
             let dead = |reason: &str| tracing::warn!(error = "HTTP 503", reason, "dead-letter");
             for number in 0..50 {

@@ -50,6 +50,8 @@ mod refusal;
 mod remembered;
 mod retrier;
 mod run;
+#[doc(hidden)]
+pub mod stepped;
 pub mod telemetry;
 #[cfg(feature = "tower")]
 pub mod tower;

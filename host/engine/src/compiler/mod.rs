@@ -11,6 +11,7 @@ mod process;
 mod rights;
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use crate::component_error::ComponentError;
 
@@ -28,13 +29,24 @@ pub enum Compiler {
     Child(PathBuf),
 }
 
+/// The program that compiles for this one, if this one is none of ours.
+static BY_PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
 impl Compiler {
-    /// A child of this program, if its `main` started with [`compiler_process`]; otherwise this process.
+    /// A child of this program, if its `main` started with [`compiler_process`], or of [another one](Self::by_program); otherwise this process.
     pub fn of_this_program() -> Self {
-        if !child::is_own_compiler() {
-            return Self::InProcess;
+        if child::is_own_compiler() {
+            return Self::Child(own_program());
         }
-        Self::Child(own_program())
+        BY_PROGRAM
+            .get()
+            .cloned()
+            .map_or(Self::InProcess, Self::Child)
+    }
+
+    /// Has every [`Sandbox`](crate::Sandbox) created afterwards compile in child processes of the program at this path, whose `main` starts with [`compiler_process`] and which is of the same build: for a process whose `main` is another's, such as Python's. The first call counts.
+    pub fn by_program(program: PathBuf) {
+        let _ = BY_PROGRAM.set(program);
     }
 
     /// The machine code of a file. Blocks; a child process is killed when its code is no longer `wanted`.

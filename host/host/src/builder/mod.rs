@@ -4,6 +4,7 @@ mod breaker;
 mod idempotency;
 mod lambda;
 mod limit_each;
+mod option;
 mod queue;
 mod shared;
 

@@ -110,6 +110,21 @@ impl Key {
         (self.check)(self, text)
     }
 
+    /// Sets the value by texts, as those of a flag, whether or not it has one.
+    pub(crate) fn set(&self, host: Backstop, texts: &[String]) -> Result<Backstop, String> {
+        (self.apply)(host, texts)
+    }
+
+    /// What sets it in a program: the name of its method or, of a queue's key whose method has another one, its own.
+    pub(crate) fn option(&self) -> Option<&'static str> {
+        match (self.table, self.method) {
+            ("lambda" | "admin-proxy", _) => None,
+            (_, "" | "handler" | "queue" | "rollback" | "maintenance_window") => None,
+            ("queues.NAME", _) => Some(self.field),
+            (_, method) => Some(method),
+        }
+    }
+
     /// Sets the value by the texts of the flag.
     pub fn apply(&self, host: Backstop, texts: &[String]) -> Result<Backstop, String> {
         (self.apply)(host, texts).map_err(|expected| match self.flag {

@@ -1,0 +1,5 @@
+"""`python -m backstop`"""
+
+from backstop.command import main
+
+main()

@@ -1,0 +1,45 @@
+"""The `backstop` command that this package has installed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from functools import cache
+from typing import NoReturn, Optional
+
+from backstop import _native
+
+_OVERRIDE = "BACKSTOP_COMMAND"
+
+
+def path() -> Optional[str]:
+    """Where the command is; none if the package has been installed without it."""
+    named = os.environ.get(_OVERRIDE)
+    if named:
+        return named
+    folders = [sysconfig.get_path("scripts"), os.path.dirname(sys.argv[0] or "")]
+    # Installed with `pip install --user` or `--target`.
+    folders.append(sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user")))
+    folders.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin"))
+    for folder in filter(None, folders):
+        found = os.path.join(folder, "backstop")
+        if os.path.isfile(found):
+            return found
+    return None
+
+
+@cache
+def compiles() -> None:
+    """Has policies compiled in child processes of the command, with limits: the main program is Python's."""
+    found = path()
+    if found is not None:
+        _native.compile_by(found)
+
+
+def main() -> NoReturn:
+    """Becomes the command."""
+    found = path()
+    if found is None:
+        raise FileNotFoundError("the command `backstop` is not there: install the package backstop-sqs again")
+    os.execv(found, [found, *sys.argv[1:]])

@@ -1,0 +1,340 @@
+"""Workers: a function or a coroutine function for each message of a queue."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import json
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from os import PathLike, fspath
+from types import FrameType
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+
+from backstop import _native, command, log
+from backstop.attempts import Loop, Pool
+from backstop.policies import Setting, setting
+from backstop.times import text
+
+Handler = Callable[..., Any]
+
+_OWN_OPTIONS = ("batch", "handler", "messages", "name", "policy", "settings", "threads")
+
+
+class Message:
+    """A message of a queue. Its values are read when they are asked for."""
+
+    __slots__ = ("_message",)
+
+    def __init__(self, message: _native.Message) -> None:
+        self._message = message
+
+    @property
+    def id(self) -> str:
+        """The id that SQS gave it when it was sent; the same at every receive."""
+        return self._message.id
+
+    @property
+    def body(self) -> str:
+        """The body, as its sender wrote it."""
+        return self._message.body
+
+    def json(self) -> Any:
+        """The body as JSON. One that is none makes the attempt fail with `JSONDecodeError`, which is permanent."""
+        return json.loads(self._message.body)
+
+    @property
+    def attributes(self) -> Dict[str, Union[str, bytes]]:
+        """The sender's attributes by name: texts and numbers as text, binary ones as bytes."""
+        return self._message.attributes
+
+    @property
+    def receive_count(self) -> int:
+        """How often it has been received, this time included."""
+        return self._message.receive_count
+
+    @property
+    def sent(self) -> datetime:
+        """When it was sent."""
+        return datetime.fromtimestamp(self._message.sent_ms / 1000, timezone.utc)
+
+    @property
+    def group_id(self) -> Optional[str]:
+        """The message group, on a FIFO queue."""
+        return self._message.group_id
+
+    @property
+    def deduplication_id(self) -> Optional[str]:
+        """The deduplication id, on a FIFO queue."""
+        return self._message.deduplication_id
+
+    @property
+    def sender_id(self) -> Optional[str]:
+        """Who has sent it, if SQS says so."""
+        return self._message.sender_id
+
+    @property
+    def trace_header(self) -> Optional[str]:
+        """The trace that it belongs to, for X-Ray."""
+        return self._message.trace_header
+
+    def __repr__(self) -> str:
+        return f"<Message {self.id}>"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of a queue's messages."""
+
+    succeeded: int
+    retried: int
+    dead_lettered: int
+
+
+class _Parts:
+    """What a worker is, as the crates read it."""
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+
+class Worker:
+    """A worker of one queue. `worker` makes one of a function."""
+
+    def __init__(self, queue_url: str, handler: Handler, options: Mapping[str, Any]) -> None:
+        if not isinstance(queue_url, str):
+            raise TypeError(f"worker: the first argument is the queue's URL, and not {queue_url!r}: write @backstop.worker(\"https://…\") above the function")
+        if not callable(handler) or isinstance(handler, type):
+            raise TypeError(f"worker: {handler!r} is no function")
+        functools.update_wrapper(self, handler)
+        self.queue_url = queue_url
+        self.handler = handler
+        self.is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))
+        self._takes_one(handler)
+        given = dict(options)
+        self.batch = _number("batch", given.pop("batch", None))
+        self._threads = _number("threads", given.pop("threads", None))
+        self._messages = _bodies(given.pop("messages", None))
+        self._options = [(name, _texts(name, value)) for name, value in given.items() if value is not None]
+        self._running: Optional[_Running] = None
+        # What is wrong is said where the worker is made, and not where it runs.
+        _native.Host([self._parts(_native.Jobs(False))])
+
+    def _takes_one(self, handler: Handler) -> None:
+        with contextlib.suppress(ValueError):
+            try:
+                inspect.signature(handler).bind(None)
+            except TypeError as why:
+                raise TypeError(f"worker: {getattr(handler, '__qualname__', handler)} is called with the message alone: {why}") from None
+
+    def _parts(self, jobs: _native.Jobs) -> _Parts:
+        return _Parts(url=self.queue_url, options=self._options, jobs=jobs, messages=self._messages)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Calls the function itself, for its tests."""
+        return self.handler(*args, **keywords)
+
+    def run(self) -> Counts:
+        """Serves the queue until SIGTERM or Ctrl-C, then lets what is under way finish. A queue in memory that was filled with `messages` ends when it is empty."""
+        return next(iter(run(self).values()))
+
+    async def run_async(self) -> Counts:
+        """As `run`, in the event loop that runs. Signals are left to the program: cancel the task, or call `stop`."""
+        return next(iter((await run_async(self)).values()))
+
+    def stop(self) -> None:
+        """Stops it, as SIGTERM does. Any thread may call it."""
+        if self._running is not None:
+            self._running.stop()
+
+
+def worker(queue_url: str, handler: Optional[Handler] = None, **options: Any) -> Any:
+    """Makes a worker of a function, or of a coroutine function, that is called with each message of a queue.
+
+        @backstop.worker("https://sqs.eu-west-1.amazonaws.com/123456789012/orders", policy="orders.wasm", settings={"base": "2s"})
+        def ship(message):
+            ...
+
+        ship.run()
+
+    If the function returns, the message is deleted. If it raises, the policy decides: another attempt after a delay, or a dead letter. The exceptions `Permanent`, `Transient`, `Throttled`, `RetryAfter` and `Unavailable` say what is wrong; any other counts by its class, or by the code of the service that it comes from.
+
+    `policy` is the name of a built-in policy, a file, a folder of versions, `s3://…` or `oci://…`, `settings` are its settings. The other options are the keys of a queue in `backstop.toml`, with `_` for `-`: `max_in_flight` (100), `max_attempts`, `max_age`, `attempt_timeout` (15 minutes), `dead_letter_queue`, `metrics="127.0.0.1:9464"`, `admin="127.0.0.1:9465"` and more. Times are texts such as "30s", or a timedelta.
+
+    `threads` is the most threads for a function (as many as may be in flight). With `batch`, the function is called with a list of up to so many messages, and returns nothing, or an exception for each id that has failed: `{message.id: error}`. `local:NAME` is a queue in memory, and `messages` fills it.
+    """
+    if handler is not None:
+        return Worker(queue_url, handler, options)
+    if not isinstance(queue_url, str):
+        raise TypeError("worker: expected the queue's URL: write @backstop.worker(\"https://…\") above the function")
+
+    def decorate(function: Handler) -> Worker:
+        return Worker(queue_url, function, options)
+
+    return decorate
+
+
+def run(*workers: Worker) -> Dict[str, Counts]:
+    """Serves the queues of these workers in one host, until SIGTERM or Ctrl-C. Returns the counts by the queue's name."""
+    _check(workers)
+    if any(it.is_async for it in workers):
+        return asyncio.run(_run_with_signals(workers))
+    running = _Running(workers, loop=None)
+    with _signals(running.stop):
+        running.start()
+        running.ended.wait()
+    return running.result()
+
+
+async def run_async(*workers: Worker) -> Dict[str, Counts]:
+    """As `run`, in the event loop that runs. If the task is cancelled, the host stops, and what is under way is finished first."""
+    _check(workers)
+    loop = asyncio.get_running_loop()
+    running = _Running(workers, loop=loop)
+    running.start()
+    try:
+        await running.ended_async()
+    except asyncio.CancelledError:
+        running.stop()
+        await running.ended_async()
+        raise
+    return running.result()
+
+
+async def _run_with_signals(workers: Sequence[Worker]) -> Dict[str, Counts]:
+    loop = asyncio.get_running_loop()
+    running = _Running(workers, loop=loop)
+    with _signals(running.stop):
+        running.start()
+        await running.ended_async()
+    return running.result()
+
+
+def _check(workers: Sequence[Worker]) -> None:
+    for it in workers:
+        if not isinstance(it, Worker):
+            raise TypeError(f"run: {it!r} is no worker: write @backstop.worker(..) above it")
+    if not workers:
+        raise TypeError("run: expected at least one worker")
+
+
+class _Running:
+    """A host that runs, with what makes the attempts of its workers."""
+
+    def __init__(self, workers: Sequence[Worker], loop: Optional[asyncio.AbstractEventLoop]) -> None:
+        self._loop = loop
+        self._process = os.getpid()
+        self.ended = threading.Event()
+        self._ended_async = asyncio.Event() if loop is not None else None
+        self._workers = workers
+        self._attempts: List[Union[Pool, Loop]] = []
+        parts = []
+        for it in workers:
+            jobs = _native.Jobs(it.is_async)
+            if it.is_async:
+                assert loop is not None
+                self._attempts.append(Loop(jobs, it.handler, it.batch, loop))
+            else:
+                self._attempts.append(Pool(jobs, it.handler, it.batch, it._threads))
+            parts.append(it._parts(jobs))
+        command.compiles()
+        log.start()
+        self._host = _native.Host(parts)
+
+    def start(self) -> None:
+        for it in self._workers:
+            if it._running is not None and not it._running.ended.is_set():
+                raise RuntimeError(f"worker: {it.queue_url} is served already")
+            it._running = self
+        for attempts in self._attempts:
+            attempts.start()
+        self._host.start(self._end)
+
+    def _end(self) -> None:
+        """Called by a thread of the host."""
+        self.ended.set()
+        if self._loop is not None and self._ended_async is not None:
+            self._loop.call_soon_threadsafe(self._ended_async.set)
+
+    async def ended_async(self) -> None:
+        assert self._ended_async is not None
+        await self._ended_async.wait()
+        for attempts in self._attempts:
+            attempts.end()
+
+    def stop(self) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeError("this worker was started by another process: start workers after a fork, and not before it")
+        self._host.stop()
+
+    def result(self) -> Dict[str, Counts]:
+        for attempts in self._attempts:
+            attempts.end()
+        log.flush()
+        counts = self._host.result()
+        return {name: Counts(succeeded, retried, dead) for name, succeeded, retried, dead in counts}
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Stops on SIGTERM and Ctrl-C, if this is the main thread: no other one has signals. A second Ctrl-C ends the program."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def on_signal(number: int, frame: Optional[FrameType]) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop()
+
+    try:
+        for number in before:
+            signal.signal(number, on_signal)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def _texts(name: str, value: Any) -> List[str]:
+    """An option as texts, as the command line would have it."""
+    if name in ("settings", "shadow_settings"):
+        return [f"{key.replace('_', '-')}={setting(key, it)}" for key, it in _table(name, value).items()]
+    if isinstance(value, Mapping):
+        return [f"{key}={it}" for key, it in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [str(it) for it in value]
+    if isinstance(value, timedelta):
+        return [text(value)]
+    if isinstance(value, bool):
+        return ["true" if value else "false"]
+    if isinstance(value, PathLike):
+        return [os.fsdecode(fspath(value))]
+    if isinstance(value, (str, int, float)):
+        return [str(value)]
+    raise TypeError(f"{name}: {value!r} is no text, number, timedelta, bool, list or dict")
+
+
+def _table(name: str, value: Any) -> Mapping[str, Setting]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name}: expected a dict, such as {{\"base\": \"2s\"}}, and not {value!r}")
+    return value
+
+
+def _number(name: str, value: Any) -> Optional[int]:
+    if value is None or isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise ValueError(f"{name}: expected a whole number from 1, and not {value!r}")
+
+
+def _bodies(messages: Any) -> Optional[List[str]]:
+    if messages is None:
+        return None
+    if isinstance(messages, str):
+        raise TypeError("messages: expected a list of texts, and not one text")
+    return [it if isinstance(it, str) else json.dumps(it) for it in messages]

@@ -1,0 +1,357 @@
+//! Attempts that wait for Python, and who takes them: threads that wait ([`Jobs::take`]), or an event loop that is woken by a descriptor ([`Jobs::take_now`]).
+//!
+//! Few threads are best for handlers that never wait, since they share one lock, and many for handlers that do. So a thread is woken if none works, or if those that work have taken nothing for a while ([`STALLED`]): they wait for something, or compute.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstop::{Error, Handler};
+use backstop_core::lock::{lock, unpoisoned};
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use rustix::event::{EventfdFlags, eventfd};
+use tokio::sync::oneshot;
+
+use crate::failure::Described;
+use crate::message::Message;
+
+/// After this time without a job that was taken, one more thread takes jobs.
+const STALLED: Duration = Duration::from_micros(500);
+
+/// The jobs of one worker. The host's handler puts them in, Python takes them out.
+#[pyclass(frozen, module = "backstop")]
+#[derive(Debug, Clone)]
+pub(crate) struct Jobs(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Something changed for the threads that wait.
+    changed: Condvar,
+    /// Readable while there are jobs for an event loop.
+    event: Option<OwnedFd>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Queued>,
+    /// Threads that wait for a job.
+    idle: usize,
+    /// Threads that have a job.
+    working: usize,
+    /// One of the idle threads looks whether those that work are stalled.
+    is_watched: bool,
+    /// How many jobs were taken.
+    taken: u64,
+    /// The next job's number.
+    next: u64,
+    /// Jobs of an event loop whose attempts have ended from outside.
+    over: Vec<u64>,
+    is_closed: bool,
+}
+
+/// Where an attempt's end is told.
+type Answer = oneshot::Sender<Result<(), Error>>;
+
+#[derive(Debug)]
+struct Queued {
+    number: u64,
+    message: Arc<backstop::Message>,
+    answer: Answer,
+    /// Set once nobody waits for the answer.
+    is_over: Arc<AtomicBool>,
+}
+
+/// One attempt, which Python has taken.
+#[pyclass(frozen, module = "backstop")]
+pub(crate) struct Job {
+    /// Its number among the jobs of its worker.
+    #[pyo3(get)]
+    number: u64,
+    message: Py<Message>,
+    answer: Mutex<Option<Answer>>,
+    is_over: Arc<AtomicBool>,
+}
+
+#[pymethods]
+impl Jobs {
+    /// Jobs for threads, or for an event loop that reads their descriptor.
+    #[new]
+    fn new(for_event_loop: bool) -> PyResult<Self> {
+        let event = for_event_loop
+            .then(|| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))
+            .transpose()
+            .map_err(|error| PyOSError::new_err(error.raw_os_error()))?;
+        Ok(Self(Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            event,
+        })))
+    }
+
+    /// Waits for jobs, and takes up to `most`. None once there will be no more. `has_worked` says that the thread comes from a job.
+    fn take(&self, py: Python<'_>, most: usize, has_worked: bool) -> PyResult<Vec<Job>> {
+        let mut state = self.0.lock();
+        if has_worked {
+            state.working -= 1;
+        }
+        let queued = match state.take(most) {
+            taken if !taken.is_empty() => taken,
+            _ => {
+                drop(state);
+                py.detach(|| self.0.wait(most))
+            }
+        };
+        queued.into_iter().map(|it| Job::new(py, it)).collect()
+    }
+
+    /// Whether one more thread is needed: no other one waits for what comes next.
+    fn wants_thread(&self) -> bool {
+        let state = self.0.lock();
+        state.idle == 0 && !state.is_closed
+    }
+
+    /// Takes up to `most` jobs that are there.
+    fn take_now(&self, py: Python<'_>, most: usize) -> PyResult<Vec<Job>> {
+        let queued = {
+            let mut state = self.0.lock();
+            let taken = state.take(most);
+            if state.waiting.is_empty()
+                && state.over.is_empty()
+                && let Some(event) = &self.0.event
+            {
+                // Nothing to read is fine: the descriptor says no more than whether there are jobs.
+                let _ = rustix::io::read(event, &mut [0_u8; 8]);
+            }
+            taken
+        };
+        queued.into_iter().map(|it| Job::new(py, it)).collect()
+    }
+
+    /// The numbers of the jobs whose attempts have ended from outside since the last call: nobody waits for them.
+    fn take_over(&self) -> Vec<u64> {
+        std::mem::take(&mut self.0.lock().over)
+    }
+
+    /// The descriptor for an event loop.
+    fn fileno(&self) -> i32 {
+        self.0
+            .event
+            .as_ref()
+            .map_or(-1, |event| event.as_fd().as_raw_fd())
+    }
+
+    /// No more jobs: threads that wait end.
+    fn close(&self) {
+        self.end();
+    }
+}
+
+impl Jobs {
+    /// The host has ended.
+    pub(crate) fn end(&self) {
+        self.0.lock().is_closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl State {
+    fn take(&mut self, most: usize) -> Vec<Queued> {
+        let mut taken = Vec::new();
+        while taken.len() < most
+            && let Some(queued) = self.waiting.pop_front()
+        {
+            // Its attempt ended while it waited: there is nobody to answer.
+            if !queued.is_over.load(Ordering::Acquire) {
+                taken.push(queued);
+            }
+        }
+        if !taken.is_empty() {
+            self.taken += 1;
+            self.working += 1;
+        }
+        taken
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Puts a job in, and wakes who has to know.
+    fn put(
+        &self,
+        message: Arc<backstop::Message>,
+        answer: Answer,
+        is_over: &Arc<AtomicBool>,
+    ) -> u64 {
+        let mut state = self.lock();
+        state.next += 1;
+        let number = state.next;
+        state.waiting.push_back(Queued {
+            number,
+            message,
+            answer,
+            is_over: Arc::clone(is_over),
+        });
+        let is_first = state.waiting.len() == 1;
+        let wakes = state.idle > 0 && !state.is_watched;
+        state.is_watched |= wakes;
+        drop(state);
+        if wakes {
+            self.changed.notify_one();
+        }
+        if is_first {
+            self.tell_loop();
+        }
+        number
+    }
+
+    /// Makes the descriptor readable, if there is one.
+    fn tell_loop(&self) {
+        if let Some(event) = &self.event {
+            // Only a counter that is full can't be written, and then it is readable.
+            let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Waits until there is a job for this thread.
+    fn wait(&self, most: usize) -> Vec<Queued> {
+        let mut state = self.lock();
+        loop {
+            if state.waiting.is_empty() {
+                if state.is_closed {
+                    return Vec::new();
+                }
+                state.is_watched = false;
+                state.idle += 1;
+                state = unpoisoned(self.changed.wait(state));
+                state.idle -= 1;
+                continue;
+            }
+            let before = state.taken;
+            if state.working > 0 {
+                // It watches, also when others are woken meanwhile.
+                state.is_watched = true;
+                state.idle += 1;
+                (state, _) = unpoisoned(self.changed.wait_timeout(state, STALLED));
+                state.idle -= 1;
+                if state.taken != before && state.working > 0 {
+                    continue;
+                }
+            }
+            let taken = state.take(most);
+            if taken.is_empty() {
+                continue;
+            }
+            // Another one watches what is left.
+            state.is_watched = !state.waiting.is_empty() && state.idle > 0;
+            if state.is_watched {
+                self.changed.notify_one();
+            }
+            return taken;
+        }
+    }
+}
+
+#[pymethods]
+impl Job {
+    #[getter]
+    fn message(&self, py: Python<'_>) -> Py<Message> {
+        self.message.clone_ref(py)
+    }
+
+    /// Whether nobody waits for its end: the attempt has taken too long.
+    #[getter]
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// The work is done.
+    fn done(&self) {
+        self.answer(Ok(()));
+    }
+
+    /// The work has failed, as this describes.
+    fn failed(&self, failure: Described) {
+        self.answer(Err(failure.into_error()));
+    }
+}
+
+impl Job {
+    fn new(py: Python<'_>, queued: Queued) -> PyResult<Self> {
+        Ok(Self {
+            number: queued.number,
+            message: Py::new(py, Message(queued.message))?,
+            answer: Mutex::new(Some(queued.answer)),
+            is_over: queued.is_over,
+        })
+    }
+
+    fn answer(&self, outcome: Result<(), Error>) {
+        if let Some(answer) = lock(&self.answer).take() {
+            // The attempt may have ended before.
+            let _ = answer.send(outcome);
+        }
+    }
+}
+
+/// The code of an attempt that Python has dropped without an answer: its thread or its event loop ended.
+const DROPPED: &str = "WorkerEnded";
+
+/// The handler of a worker in Python.
+#[derive(Debug)]
+pub(crate) struct PythonHandler(pub(crate) Jobs);
+
+/// Tells Python that nobody waits for an attempt any more, if it ends from outside.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    number: u64,
+    is_over: Arc<AtomicBool>,
+    has_ended: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        self.is_over.store(true, Ordering::Release);
+        if self.shared.event.is_some() {
+            self.shared.lock().over.push(self.number);
+            self.shared.tell_loop();
+        }
+    }
+}
+
+#[async_trait]
+impl Handler for PythonHandler {
+    async fn handle(&self, message: &backstop::Message) -> Result<(), Error> {
+        self.handle_shared(Arc::new(message.clone())).await
+    }
+
+    async fn handle_shared(&self, message: Arc<backstop::Message>) -> Result<(), Error> {
+        let (answer, ended) = oneshot::channel();
+        let shared = &*self.0.0;
+        let is_over = Arc::<AtomicBool>::default();
+        let mut waiting = Waiting {
+            number: shared.put(message, answer, &is_over),
+            shared,
+            is_over,
+            has_ended: false,
+        };
+        let ended = ended.await;
+        waiting.has_ended = true;
+        let dropped = || Error::new(DROPPED, "the worker ended without an answer");
+        ended.unwrap_or_else(|_| Err(dropped()))
+    }
+
+    fn has_ended(&self, error: &Error) -> bool {
+        error.code == DROPPED
+    }
+}
