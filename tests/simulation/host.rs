@@ -170,6 +170,7 @@ impl Setting {
         };
         let queue = link(&self.queue, false);
         ready.description = queue.described().await;
+        let described = ready.description.in_flight;
         ready.queue = spoilt(world.planted, queue, false);
         if world.planted == Some(Planted::ForgetsRetention) {
             ready.description.retention = backstop_core::failure::Milliseconds(14 * 86_400_000);
@@ -202,6 +203,11 @@ impl Setting {
             slot,
             folder,
             version,
+        });
+        let in_flight = described.unwrap_or_default();
+        world.happened(Event::Counted {
+            host: id,
+            in_flight,
         });
         let (stopped, world) = (stop.clone(), Arc::clone(world));
         let running = tokio::spawn(async move {

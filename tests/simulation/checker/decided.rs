@@ -25,7 +25,8 @@ impl Checker<'_> {
         self.version(at, (host, number), (attempt, *version), action, by);
         self.breaks(at, event);
         self.leaves(at, event);
-        let strict = self.counts(host, number);
+        // Of one that has succeeded, a host forgets what it knows.
+        let strict = self.counts(host, number) && !self.known(number).succeeded;
         let most = self.plan.max_attempts;
         let waits = self.plan.waits;
         let known = self.known(number);

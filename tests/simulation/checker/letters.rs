@@ -10,7 +10,9 @@ impl Checker<'_> {
         known.letters += 1;
         let letters = known.letters - known.sent_back.min(known.letters);
         let unsure = known.letter_unsure || known.may(at);
-        let is_decided = reason.is_some_and(|it| known.reasons.contains(it));
+        // At a hop, nobody decides.
+        let is_hop = |it: &str| known.copies > 0 && unsure && it.starts_with("it can't be sent");
+        let is_decided = reason.is_some_and(|it| known.reasons.contains(it) || is_hop(it));
         self.rule(Rule::ReasonDecided, false, is_decided, at, || {
             format!("message {number} is dead for {reason:?}, and nobody has decided so")
         });
