@@ -157,11 +157,16 @@ impl History {
 
     /// The message was received before its next attempt was due, or while its work was in progress elsewhere.
     pub(super) fn skipped(&self, message: &Message) {
-        self.change(message, |remembered| remembered.unattempted += 1);
+        self.received_without_an_attempt(message);
     }
 
     /// The message was returned without an attempt.
     pub(super) fn handed_back(&self, message: &Message) {
+        self.received_without_an_attempt(message);
+    }
+
+    /// The next host of the queue has to know that, too.
+    fn received_without_an_attempt(&self, message: &Message) {
         self.change(message, |remembered| remembered.unattempted += 1);
         if let Some((_, receives)) = self.kept.as_ref().filter(|_| message.envelope.is_none()) {
             let mut receives = lock(receives);
