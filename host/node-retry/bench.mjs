@@ -35,21 +35,11 @@ const busy = Object.assign(new Error('busy'), { code: 'HTTP 503', status: 503 })
 console.log(`a call that succeeds at once               ${micros(await each(5000, call(async () => 1)))}`);
 console.log(`a call of three failed attempts            ${micros(await each(500, call(async () => { throw busy; })))}`);
 
-/** A process that does this and ends, in milliseconds. */
-const start = (code) => {
-  const started = performance.now();
-  execFileSync(process.execPath, ['--input-type=module', '-e', code], { cwd: import.meta.dirname });
-  return performance.now() - started;
+/** What a new process needs for the import and for a retrier, in milliseconds, as it measures them itself. */
+const start = () => {
+  const code = "const began = performance.now(); const { retrier } = await import('backstop-retry'); const imported = performance.now(); await retrier(); console.log(imported - began, performance.now() - imported);";
+  return execFileSync(process.execPath, ['--input-type=module', '-e', code], { cwd: import.meta.dirname, encoding: 'utf8' }).split(' ').map(Number);
 };
-const without = [];
-const imported = [];
-const used = [];
-for (let round = 0; round < 41; round += 1) {
-  without.push(start('await 0'));
-  imported.push(start("import 'backstop-retry';"));
-  used.push(start("import { retrier } from 'backstop-retry'; await retrier();"));
-}
-const more = (values) => `${(median(values) - median(without)).toFixed(1)} ms more`;
-console.log(`a process that does nothing                ${median(without).toFixed(1)} ms`);
-console.log(`with the import                            ${more(imported)}`);
-console.log(`with the import and a retrier              ${more(used)}`);
+const starts = Array.from({ length: 41 }, start);
+console.log(`a cold start, the import                   ${median(starts.map(([it]) => it)).toFixed(1)} ms`);
+console.log(`a cold start, the first retrier            ${median(starts.map(([, it]) => it)).toFixed(1)} ms`);

@@ -28,6 +28,11 @@ run(process.execPath, join(here, 'node_modules/typescript/bin/tsc'), '--project'
 
 const common = { platform: 'neutral', target: 'es2022', minify: true, keepNames: false, logLevel: 'warning' };
 const entries = ['index', 'lambda', 'test'];
+// One file for the retrier: a cold start reads no second one.
+const shared = {
+  name: 'shared',
+  setup: ({ onResolve }) => onResolve({ filter: /^\.\/(core|errors)\.js$/ }, ({ importer }) => (importer.endsWith('lambda.ts') ? { path: './index.js', external: true } : undefined)),
+};
 await build({
   ...common,
   entryPoints: entries.map((name) => join(here, `ts/${name}.ts`)),
@@ -36,6 +41,7 @@ await build({
   splitting: true,
   format: 'esm',
   external: ['node:*'],
+  plugins: [shared],
 });
 
 // CommonJS has no shared parts of bundles: each file by itself, so that `RetryError` is one class.

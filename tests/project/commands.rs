@@ -58,6 +58,7 @@ async fn the_commands_for_authors_run() {
     let expected = [
         "18 passed",
         "metadata   card-payments, 0.1.0, TypeScript",
+        "package    card-payments 0.1.0",
         " ended ",
         "verdict   retry in ",
     ];

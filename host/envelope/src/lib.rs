@@ -72,6 +72,35 @@ mod tests {
         );
     }
 
+    /// Another language passes the values that it has parsed.
+    #[test]
+    fn the_values_of_an_event_say_what_its_text_says() {
+        let table = include_str!("../envelopes.json");
+        let cases: Vec<serde_json::Value> = serde_json::from_str(table).unwrap();
+        for case in cases {
+            let event = case["event"].as_str().unwrap();
+            let Ok(parsed) = serde_json::from_str::<serde_json::Value>(event) else {
+                continue;
+            };
+            let metadata = &parsed["_retry_metadata"];
+            let is_one = parsed.as_object().is_some_and(|it| it.len() == 2)
+                && parsed.get("_original_payload").is_some()
+                && metadata.is_object();
+            let number = |name: &str| metadata[name].as_f64().unwrap_or(f64::NAN);
+            let opened = Opened::of(
+                number("attempt"),
+                number("initial_timestamp"),
+                metadata["id"].as_str(),
+            );
+            let expected = Envelope::open(event).map(|it| Opened {
+                ordinal: it.metadata.ordinal(),
+                initial_timestamp: it.metadata.initial_timestamp,
+                has_id: it.metadata.id.is_some(),
+            });
+            assert_eq!(opened.filter(|_| is_one), expected, "{}", case["name"]);
+        }
+    }
+
     proptest! {
         #[test]
         fn wrapping_keeps_the_payload_byte_for_byte(

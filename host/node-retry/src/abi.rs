@@ -9,13 +9,14 @@ use backstop_core::call::LONGEST_RETRY_AFTER;
 use backstop_core::decision::LONGEST_DELAY;
 use backstop_core::failure::Milliseconds;
 
-use crate::call::{Call, Options, Step};
+use crate::call::Call;
 use crate::clock::now;
 use crate::describe::read_error;
 use crate::evaluation::{read_answer, write_failure};
 use crate::retrier::{Ids, Policy, Retrier};
 use crate::shown::{write_decided, write_end};
 use crate::state::{self, State, add, get, with};
+use crate::step::{Options, Step};
 use crate::wire::{Reader, Writer, answer, milliseconds, saturated};
 
 /// Builds a retrier of the options that are passed. Returns its number.

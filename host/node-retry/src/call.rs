@@ -10,54 +10,11 @@ use backstop_core::call::{self, End, Ended, has_room};
 use backstop_core::decision::{
     Action, Answer, Bounds, Decision, ErrorClass, FallbackCause, FallbackKind, Reach, decide,
 };
-use backstop_core::failure::{Error, Failure, Milliseconds, Timestamp, random};
-
+use backstop_core::failure::{Error, Failure, Milliseconds, random};
 use backstop_core::policy::Profile;
 
 use crate::retrier::{Policy, Refusal, Retrier};
-
-/// A point in time, by both clocks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Now {
-    pub(crate) instant: Instant,
-    pub(crate) wall: Timestamp,
-}
-
-/// What one call sets for itself.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Options {
-    /// From the beginning of the call.
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) attempt_timeout: Option<Duration>,
-    pub(crate) min_attempt_time: Duration,
-    /// The last attempt may end after the deadline.
-    pub(crate) lets_end: bool,
-    pub(crate) id: Option<String>,
-    pub(crate) attributes: Vec<(String, String)>,
-}
-
-/// What is next.
-#[derive(Debug)]
-pub(crate) enum Step {
-    /// Make this attempt, which is cut short after a time.
-    Attempt {
-        number: u32,
-        cut_after: Option<Duration>,
-    },
-    /// Evaluate the policy, which is cut short after a time.
-    Evaluate {
-        failure: Box<Failure>,
-        cut_after: Option<Duration>,
-    },
-    /// Wait this long for the next attempt.
-    Wait(Duration),
-    /// Wait for a place of the bulkhead, no longer than this.
-    Enter { cut_after: Option<Duration> },
-    /// The call has succeeded.
-    Succeeded,
-    /// The call has ended without success.
-    Ended(End),
-}
+use crate::step::{Decided, Now, Options, Step};
 
 /// What a call is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,12 +25,6 @@ enum Doing {
     Evaluating,
     Waiting,
     Done,
-}
-
-/// A failed attempt and what was decided.
-pub(crate) struct Decided {
-    pub(crate) failure: Failure,
-    pub(crate) decision: Decision,
 }
 
 /// A call.

@@ -7,6 +7,7 @@ use std::task::Poll;
 use backstop_core::backoff::Backoff;
 use backstop_core::breaker::{Breaker, BreakerSettings};
 use backstop_core::budget::{Bucket, BudgetSettings};
+use backstop_core::failure::Timestamp;
 use backstop_core::policy::Profile;
 use backstop_retry::{Budget, Clock, Retrier as InRust, TestClock};
 use proptest::prelude::*;

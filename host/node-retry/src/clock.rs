@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use backstop_core::failure::Timestamp;
 
-use crate::call::Now;
+use crate::step::Now;
 
 /// The time: milliseconds that only grow, and milliseconds since 1970.
 #[expect(

@@ -37,4 +37,6 @@ mod rules;
 mod shown;
 #[cfg(feature = "retrier")]
 mod state;
+#[cfg(feature = "retrier")]
+mod step;
 mod wire;

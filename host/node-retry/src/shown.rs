@@ -4,8 +4,8 @@ use backstop_core::call::Ended;
 use backstop_core::decision::{Action, DecidedBy, Decision};
 use backstop_core::failure::Error;
 
-use crate::call::Decided;
 use crate::evaluation::write_failure;
+use crate::step::Decided;
 use crate::wire::{Writer, milliseconds};
 
 /// The end of a call without success.

@@ -70,18 +70,16 @@ export type Duration = number | string;
 export const shown = (value: unknown): string =>
   typeof value === 'string' ? `\`${value}\`` : Array.isArray(value) ? 'an array' : value === null || typeof value !== 'object' ? String(value) : 'an object';
 
-async function unpacked(): Promise<Uint8Array> {
-  const packed = Uint8Array.from(atob(MODULE), (character) => character.charCodeAt(0));
-  // Node's own is there without waiting, which a cold start notices.
+async function compiled(): Promise<WebAssembly.Module> {
+  // Node's own decoders and compiler answer at once, which a cold start notices.
   const zlib = globalThis.process?.getBuiltinModule?.('node:zlib');
-  if (zlib) return zlib.inflateRawSync(packed);
+  if (zlib) return new WebAssembly.Module(zlib.inflateRawSync(Buffer.from(MODULE, 'base64')) as BufferSource);
+  const packed = Uint8Array.from(atob(MODULE), (character) => character.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  return WebAssembly.compile(await new Response(stream).arrayBuffer());
 }
 
 let loading: Promise<Core> | undefined;
 
 export const core = (): Promise<Core> =>
-  (loading ??= unpacked()
-    .then((bytes) => WebAssembly.instantiate(bytes as BufferSource))
-    .then(({ instance }) => new Core(instance.exports as unknown as Exports)));
+  (loading ??= compiled().then((module) => new Core(new WebAssembly.Instance(module).exports as unknown as Exports)));

@@ -119,6 +119,9 @@ export function success(response: Response): Response {
 
 type Found = Record<string, any>;
 
+/** Whether a value is one of a web interface. Its class is not named, since Node loads fetch for that, which takes longer than all the rest. */
+const is = (value: unknown, kind: string): boolean => Object.prototype.toString.call(value) === `[object ${kind}]`;
+
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 
 /** The errors from this one to its first cause, and those of attempts at several addresses. */
@@ -132,7 +135,7 @@ function chain(error: Found): Found[] {
 export function writeFound(thrown: unknown): Writer {
   const error: Found = typeof thrown === 'object' && thrown !== null ? thrown : { message: String(thrown) };
   const { $metadata: metadata, $retryable: retryable } = error;
-  const response: Found = error instanceof Response ? error : (error.response ?? error.$response ?? {});
+  const response: Found = is(error, 'Response') ? error : (error.response ?? error.$response ?? {});
   const codes = chain(error).map((it) => text(it.code)).filter(Boolean);
   const number = (...values: unknown[]) => values.find((value) => typeof value === 'number') as number | undefined;
   const hint = error.retryAfterHint instanceof Date ? Math.max(0, error.retryAfterHint.getTime() - Date.now()) : undefined;
@@ -140,7 +143,7 @@ export function writeFound(thrown: unknown): Writer {
     .number(error instanceof PermanentError)
     .text(text(error.code))
     .pairs(codes.map((code) => [code, '']))
-    .text(error instanceof Response ? '' : text(error.name))
+    .text(is(error, 'Response') ? '' : text(error.name))
     .text(text(error.message))
     .number(number(metadata?.httpStatusCode, error.status, error.statusCode, response.status, response.statusCode))
     .number(number(error.retryAfter, hint))
@@ -151,6 +154,6 @@ export function writeFound(thrown: unknown): Writer {
 
 function headers(found: unknown): Pairs {
   if (!found || typeof found !== 'object') return [];
-  const entries = found instanceof Headers ? [...found] : Object.entries(found);
+  const entries = is(found, 'Headers') ? [...(found as Headers)] : Object.entries(found);
   return entries.filter(([, value]) => ['string', 'number'].includes(typeof value)).map(([name, value]) => [name.toLowerCase(), String(value)]);
 }

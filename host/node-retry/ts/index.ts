@@ -1,5 +1,7 @@
 /** Retries calls as a policy of Backstop decides. See the README. */
 export type { Clock } from './clock.js';
+/** For `backstop-retry/lambda`. @internal */
+export { core, shown } from './core.js';
 export type { Duration } from './core.js';
 export { type Decision, type End, HttpError, PermanentError, RetryError, permanent, success } from './errors.js';
 export { Breaker, type BreakerNumbers, Budget, type BudgetName, type BudgetNumbers, Bulkhead } from './guards.js';

@@ -130,7 +130,7 @@ export async function retrier(options: RetrierOptions = {}): Promise<Retrier> {
   const time = (of: keyof RetrierOptions) => loaded.duration(of, options[of] as Duration | undefined);
   const live = (options.instances ?? (policy?.pure ? 'live' : 'fresh')) === 'live';
   const evaluate = policy && (await evaluator(policy, settings ?? {}, live, time('timeLimit')));
-  const [high, low] = options.seed === undefined ? crypto.getRandomValues(new Uint32Array(2)) : [options.seed / 2 ** 32, options.seed % 2 ** 32];
+  const [high, low] = options.seed === undefined ? [Math.random() * 2 ** 32, Math.random() * 2 ** 32] : [options.seed / 2 ** 32, options.seed % 2 ** 32];
   loaded.pass(
     new Writer()
       .text(`retrier:${name}`)

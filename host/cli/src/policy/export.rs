@@ -123,7 +123,10 @@ fn is_free(folder: &Path) -> bool {
         let parsed: Option<Value> = serde_json::from_str(&text).ok();
         parsed
     });
-    manifest.is_some_and(|it| !it["backstop"]["digest"].is_null())
+    let digest = manifest
+        .as_ref()
+        .and_then(|it| it.pointer("/backstop/digest"));
+    digest.is_some()
 }
 
 /// Removes the modules of an earlier version, which may have had more of them.

@@ -315,6 +315,7 @@ async function read(url) {
 }
 
 function decoded(base64) {
+  if (globalThis.Buffer) return Buffer.from(base64, 'base64');
   return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }
 
