@@ -28,7 +28,7 @@ test: build services
 
 # All of the workspace: tests run each program of it.
 build: toolchain
-	cargo build --locked --workspace --bins
+	cargo build --locked --workspace --bins --lib
 
 check: lint advisories
 	cargo fmt --all --check

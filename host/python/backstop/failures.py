@@ -164,7 +164,8 @@ def _response(error: BaseException, described: Described) -> None:
         return
     for source in (response, error):
         for name in ("status_code", "status", "code"):
-            _status(getattr(source, name, None), described)
+            if described.status is None:
+                _status(getattr(source, name, None), described)
         _headers(getattr(source, "headers", None), described)
     if described.status is not None and type(error).__name__ in _OF_STATUS:
         described.code = f"HTTP {described.status}"
@@ -175,7 +176,7 @@ _OF_STATUS = {"HTTPError", "HTTPStatusError", "ClientResponseError"}
 
 
 def _status(status: Any, described: Described) -> None:
-    if described.status is None and isinstance(status, int) and not isinstance(status, bool) and 100 <= status <= 599:
+    if isinstance(status, int) and not isinstance(status, bool) and 100 <= status <= 599:
         described.status = int(status)
 
 
@@ -219,10 +220,12 @@ def _system(error: BaseException, described: Described) -> None:
         if isinstance(cause, OSError) and isinstance(number, int) and number in errno.errorcode:
             described.code = errno.errorcode[number]
             return
-        cause = cause.__cause__ or cause.__context__
+        # urllib keeps the cause in an attribute.
+        reason = getattr(cause, "reason", None)
+        cause = cause.__cause__ or cause.__context__ or (reason if isinstance(reason, OSError) else None)
 
 
 def _is_of_network(error: BaseException) -> bool:
     return isinstance(error, (ConnectionError, TimeoutError)) or any(
-        base.__name__ in ("ConnectionError", "ConnectError", "ClientConnectorError", "NetworkError", "ClientOSError") for base in type(error).__mro__
+        base.__name__ in ("ConnectionError", "ConnectError", "ClientConnectorError", "NetworkError", "ClientOSError", "URLError") for base in type(error).__mro__
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
@@ -22,7 +23,9 @@ def start() -> None:
             return
         _process = os.getpid()
         _native.start_log(_logger.getEffectiveLevel())
-        threading.Thread(target=_pass_on, name="backstop-log", daemon=True).start()
+        thread = threading.Thread(target=_pass_on, name="backstop-log", daemon=True)
+        thread.start()
+        atexit.register(_end, thread)
 
 
 def flush() -> None:
@@ -31,6 +34,12 @@ def flush() -> None:
 
 
 def _pass_on() -> None:
-    while True:
-        for level, line in _native.take_log(60.0):
+    while (lines := _native.take_log()) is not None:
+        for level, line in lines:
             _logger.log(level, "%s", line)
+
+
+def _end(thread: threading.Thread) -> None:
+    """No thread may be in the crates while the interpreter ends."""
+    _native.end_log()
+    thread.join(1.0)

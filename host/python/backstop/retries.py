@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import sys
 import time
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from backstop import _native, command
 from backstop.failures import Described, Failure, describe
 from backstop.policies import Decision, Setting, decision, pairs
 from backstop.times import Time, seconds
+
+_logger = logging.getLogger("backstop")
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -215,6 +218,8 @@ class Retrier:
                 except _Cut:
                     step = call.waited()
                     continue
+                except _Misuse:
+                    raise
                 except Exception as raised:
                     error = raised
                     step = call.failed(self._describe(raised))
@@ -274,6 +279,10 @@ class Retrier:
             self._clock.advance(step.seconds or 0)
 
 
+@overload
+def retry(policy: F, /) -> F: ...
+@overload
+def retry(policy: Union[str, "PathLike[str]", None] = None, **options: Any) -> Retrier: ...
 def retry(policy: Any = None, **options: Any) -> Any:
     """Decorates a function or a coroutine function, so that its calls are retried. The options are those of `Retrier`.
 
@@ -307,20 +316,28 @@ class TestClock:
 
 def _observer(tell: Callable[[Event], None]) -> Callable[..., None]:
     def observe(kind: str, attempts: int, code: Optional[str], made: Optional[_native.Decision], delay: Optional[float], end: Optional[str]) -> None:
-        tell(Event(
+        event = Event(
             kind=kind,
             attempts=attempts,
             code=code,
             decision=None if made is None else decision(made),
             delay=None if delay is None else timedelta(seconds=delay),
             end=end,
-        ))
+        )
+        try:
+            tell(event)
+        except Exception:
+            _logger.exception("on_event of a retrier has failed")
 
     return observe
 
 
 class _Cut(Exception):
     """An attempt was cut short."""
+
+
+class _Misuse(TypeError):
+    """A mistake of the program, which no other attempt would mend."""
 
 
 class _Loop:
@@ -348,7 +365,7 @@ class _Loop:
         """Runs an attempt, for at most this time."""
         attempt = function(*args, **keywords)
         if not inspect.isawaitable(attempt):
-            raise TypeError(f"{_name(function)} is no coroutine function: use `retrier.call(..)`")
+            raise _Misuse(f"{_name(function)} is no coroutine function: use `retrier.call(..)`")
         if time is None:
             return await attempt
         if self._trio is not None:

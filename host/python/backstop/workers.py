@@ -8,23 +8,22 @@ import functools
 import inspect
 import json
 import os
+import select
 import signal
 import threading
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from os import PathLike, fspath
 from types import FrameType
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union, overload
 
 from backstop import _native, command, log
 from backstop.attempts import Loop, Pool
+from backstop.failures import Permanent
 from backstop.policies import Setting, setting
 from backstop.times import text
 
 Handler = Callable[..., Any]
-
-_OWN_OPTIONS = ("batch", "handler", "messages", "name", "policy", "settings", "threads")
-
 
 class Message:
     """A message of a queue. Its values are read when they are asked for."""
@@ -45,8 +44,11 @@ class Message:
         return self._message.body
 
     def json(self) -> Any:
-        """The body as JSON. One that is none makes the attempt fail with `JSONDecodeError`, which is permanent."""
-        return json.loads(self._message.body)
+        """The body as JSON. One that is none is a permanent failure with the code `Decode`."""
+        try:
+            return json.loads(self._message.body)
+        except ValueError as error:
+            raise Permanent("Decode", f"the body is no JSON: {error}") from error
 
     @property
     def attributes(self) -> Dict[str, Union[str, bytes]]:
@@ -153,6 +155,10 @@ class Worker:
             self._running.stop()
 
 
+@overload
+def worker(queue_url: str, handler: None = None, **options: Any) -> Callable[[Handler], Worker]: ...
+@overload
+def worker(queue_url: str, handler: Handler, **options: Any) -> Worker: ...
 def worker(queue_url: str, handler: Optional[Handler] = None, **options: Any) -> Any:
     """Makes a worker of a function, or of a coroutine function, that is called with each message of a queue.
 
@@ -187,7 +193,7 @@ def run(*workers: Worker) -> Dict[str, Counts]:
     running = _Running(workers, loop=None)
     with _signals(running.stop):
         running.start()
-        running.ended.wait()
+        running.wait()
     return running.result()
 
 
@@ -198,10 +204,10 @@ async def run_async(*workers: Worker) -> Dict[str, Counts]:
     running = _Running(workers, loop=loop)
     running.start()
     try:
-        await running.ended_async()
+        await running.wait_async()
     except asyncio.CancelledError:
         running.stop()
-        await running.ended_async()
+        await running.wait_async()
         raise
     return running.result()
 
@@ -211,7 +217,7 @@ async def _run_with_signals(workers: Sequence[Worker]) -> Dict[str, Counts]:
     running = _Running(workers, loop=loop)
     with _signals(running.stop):
         running.start()
-        await running.ended_async()
+        await running.wait_async()
     return running.result()
 
 
@@ -229,8 +235,6 @@ class _Running:
     def __init__(self, workers: Sequence[Worker], loop: Optional[asyncio.AbstractEventLoop]) -> None:
         self._loop = loop
         self._process = os.getpid()
-        self.ended = threading.Event()
-        self._ended_async = asyncio.Event() if loop is not None else None
         self._workers = workers
         self._attempts: List[Union[Pool, Loop]] = []
         parts = []
@@ -248,24 +252,40 @@ class _Running:
 
     def start(self) -> None:
         for it in self._workers:
-            if it._running is not None and not it._running.ended.is_set():
+            if it._running is not None and not it._running.has_ended():
                 raise RuntimeError(f"worker: {it.queue_url} is served already")
             it._running = self
         for attempts in self._attempts:
             attempts.start()
-        self._host.start(self._end)
+        self._host.start()
 
-    def _end(self) -> None:
-        """Called by a thread of the host."""
-        self.ended.set()
-        if self._loop is not None and self._ended_async is not None:
-            self._loop.call_soon_threadsafe(self._ended_async.set)
+    def has_ended(self) -> bool:
+        return self._poll(0)
 
-    async def ended_async(self) -> None:
-        assert self._ended_async is not None
-        await self._ended_async.wait()
-        for attempts in self._attempts:
-            attempts.end()
+    def wait(self) -> None:
+        """Waits for the host. Signals are handled meanwhile."""
+        while not self._poll(None):
+            pass
+
+    def _poll(self, milliseconds: Optional[int]) -> bool:
+        poll = select.poll()
+        poll.register(self._host.fileno(), select.POLLIN)
+        return bool(poll.poll(milliseconds))
+
+    async def wait_async(self) -> None:
+        """As `wait`, in the event loop."""
+        assert self._loop is not None
+        ended = self._loop.create_future()
+
+        def end() -> None:
+            if not ended.done():
+                ended.set_result(None)
+
+        self._loop.add_reader(self._host, end)
+        try:
+            await ended
+        finally:
+            self._loop.remove_reader(self._host)
 
     def stop(self) -> None:
         if os.getpid() != self._process:

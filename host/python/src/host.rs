@@ -1,14 +1,16 @@
 //! A host with workers in Python, from its start to its end.
 
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use backstop::{Backstop, CancellationToken, ConfigError, Summaries};
 use backstop_core::lock::lock;
 use backstop_engine::Compiler;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use rustix::event::{EventfdFlags, eventfd};
 use tokio::runtime::Builder;
 
 use crate::jobs::{Jobs, PythonHandler};
@@ -23,13 +25,20 @@ struct Worker {
     messages: Option<Vec<String>>,
 }
 
-/// A host. It has a runtime of its own, on threads that know nothing of Python.
+/// A host. It has a runtime of its own, on threads that know nothing of Python: an interpreter that ends must not meet them.
 #[pyclass(frozen, module = "backstop")]
 pub(crate) struct Host {
     backstop: Mutex<Option<Backstop>>,
     stop: CancellationToken,
+    shared: Arc<Shared>,
+}
+
+/// What the host's thread leaves.
+struct Shared {
     jobs: Vec<Jobs>,
-    ended: Mutex<Option<Result<Summaries, String>>>,
+    result: Mutex<Option<Result<Summaries, String>>>,
+    /// Readable once there is a result.
+    ended: OwnedFd,
 }
 
 #[pymethods]
@@ -45,7 +54,7 @@ impl Host {
                 None => Backstop::queue(worker.url),
                 Some(before) => before.and_queue(worker.url),
             };
-            let mut queue = queue.handle_with(std::sync::Arc::new(PythonHandler(jobs.clone())));
+            let mut queue = queue.handle_with(Arc::new(PythonHandler(jobs.clone())));
             for (name, texts) in worker.options {
                 queue = match name.as_str() {
                     "name" => queue.named(texts.concat()),
@@ -60,18 +69,22 @@ impl Host {
             all.push(jobs);
             backstop = Some(queue);
         }
+        let ended = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| PyOSError::new_err(error.raw_os_error()))?;
         Ok(Self {
             backstop: Mutex::new(backstop),
             stop: CancellationToken::new(),
-            jobs: all,
-            ended: Mutex::default(),
+            shared: Arc::new(Shared {
+                jobs: all,
+                result: Mutex::default(),
+                ended,
+            }),
         })
     }
 
-    /// Starts the host. `ended` is called, on a thread of the host, when it has ended: then there is a [`result`](Self::result).
-    fn start(slf: Py<Self>, py: Python<'_>, ended: Py<PyAny>) -> PyResult<()> {
-        let this = slf.get();
-        let Some(backstop) = lock(&this.backstop).take() else {
+    /// Starts the host.
+    fn start(&self) -> PyResult<()> {
+        let Some(backstop) = lock(&self.backstop).take() else {
             return Err(PyRuntimeError::new_err(
                 "a host starts once: make another worker",
             ));
@@ -82,27 +95,25 @@ impl Host {
             .thread_name("backstop")
             .build()
             .map_err(|error| PyRuntimeError::new_err(text(&error)))?;
-        let stop = this.stop.clone();
-        let host = slf.clone_ref(py);
+        let (stop, shared) = (self.stop.clone(), Arc::clone(&self.shared));
         let running = thread::Builder::new()
             .name("backstop".to_owned())
             .spawn(move || {
                 let result = runtime.block_on(backstop.run_until(stop));
                 drop(runtime);
-                let result = result.map_err(|error| text(&error));
-                Python::attach(|py| {
-                    let this = host.get();
-                    *lock(&this.ended) = Some(result);
-                    this.jobs.iter().for_each(Jobs::end);
-                    if let Err(error) = ended.call0(py) {
-                        error.write_unraisable(py, None);
-                    }
-                    drop(host);
-                });
+                *lock(&shared.result) = Some(result.map_err(|error| text(&error)));
+                shared.jobs.iter().for_each(Jobs::end);
+                // It is not full: this is the only write.
+                let _ = rustix::io::write(&shared.ended, &1_u64.to_ne_bytes());
             });
         running
             .map(drop)
             .map_err(|error| PyRuntimeError::new_err(text(&error)))
+    }
+
+    /// A descriptor that is readable once the host has ended: then there is a [`result`](Self::result).
+    fn fileno(&self) -> i32 {
+        self.shared.ended.as_fd().as_raw_fd()
     }
 
     /// Stops it: what is under way is finished first.
@@ -112,7 +123,7 @@ impl Host {
 
     /// What each queue's messages came to, by the queue's name: succeeded, retried, dead-lettered. Raises why the host could not start.
     fn result(&self) -> PyResult<Vec<(String, u64, u64, u64)>> {
-        match &*lock(&self.ended) {
+        match &*lock(&self.shared.result) {
             None => Err(PyRuntimeError::new_err("the host runs")),
             Some(Err(why)) => Err(PyValueError::new_err(why.clone())),
             Some(Ok(summaries)) => Ok(summaries

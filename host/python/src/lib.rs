@@ -34,7 +34,7 @@ mod _native {
     #[pymodule_export]
     use super::jobs::{Job, Jobs};
     #[pymodule_export]
-    use super::log::{flush_log, start_log, take_log};
+    use super::log::{end_log, flush_log, start_log, take_log};
     #[pymodule_export]
     use super::message::Message;
     #[pymodule_export]

@@ -30,6 +30,7 @@ struct State {
     dropped: u64,
     /// A thread of Python has taken lines and not yet come back.
     is_taken: bool,
+    is_closed: bool,
 }
 
 static SHARED: OnceLock<Arc<Shared>> = OnceLock::new();
@@ -61,23 +62,33 @@ pub(crate) fn start_log(level: u32) -> bool {
     subscriber.try_init().is_ok()
 }
 
-/// Waits for lines, and takes them. After `seconds` without any, none.
+/// No more lines are passed on: the interpreter ends.
 #[pyfunction]
-pub(crate) fn take_log(py: Python<'_>, seconds: f64) -> Vec<Line> {
+pub(crate) fn end_log() {
+    let shared = shared();
+    lock(&shared.state).is_closed = true;
+    shared.changed.notify_all();
+}
+
+/// Waits for lines, and takes them. `None` once there will be no more.
+#[pyfunction]
+pub(crate) fn take_log(py: Python<'_>) -> Option<Vec<Line>> {
     py.detach(|| {
         let shared = shared();
         let mut state = lock(&shared.state);
         state.is_taken = false;
         shared.changed.notify_all();
-        let wait = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(1));
-        let until = |state: &mut State| state.lines.is_empty();
-        (state, _) = unpoisoned(shared.changed.wait_timeout_while(state, wait, until));
+        let until = |state: &mut State| state.lines.is_empty() && !state.is_closed;
+        state = unpoisoned(shared.changed.wait_while(state, until));
+        if state.lines.is_empty() {
+            return None;
+        }
         let mut lines: Vec<Line> = state.lines.drain(..).collect();
         if std::mem::take(&mut state.dropped) > 0 {
             lines.push((30, "log lines were lost: logging takes too long".to_owned()));
         }
-        state.is_taken = !lines.is_empty();
-        lines
+        state.is_taken = true;
+        Some(lines)
     })
 }
 

@@ -1,0 +1,140 @@
+//! The module for Python: each file of `cases` is tested by pytest, with the module and the command that are built, and with the libraries whose exceptions it describes. What works on a queue has an emulator.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use backstop_tests::backstop::{program, text};
+use backstop_tests::documents::top;
+use backstop_tests::emulator::{ministack, services};
+
+/// A folder with the package as a wheel has it.
+fn installed() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let package = folder.path().join("backstop");
+    std::fs::create_dir(&package).unwrap();
+    for file in std::fs::read_dir(top().join("host/python/backstop")).unwrap() {
+        let file = file.unwrap().path();
+        if file.is_file() {
+            std::fs::copy(&file, package.join(file.file_name().unwrap())).unwrap();
+        }
+    }
+    let built = program("backstop").with_file_name("libbackstop_python.so");
+    assert!(
+        built.exists(),
+        "{} is not there: run `make build`",
+        built.display()
+    );
+    std::os::unix::fs::symlink(built, package.join("_native.abi3.so")).unwrap();
+    folder
+}
+
+/// Runs a program of the tests' Python with the package.
+fn python(folder: &Path, arguments: &[&str]) -> Output {
+    let [tool, arguments @ ..] = arguments else {
+        panic!("which tool?")
+    };
+    Command::new(services().join("python/bin").join(tool))
+        .args(arguments)
+        .current_dir(folder)
+        .env("PYTHONPATH", folder)
+        .env("BACKSTOP_COMMAND", program("backstop"))
+        .env("BACKSTOP_CACHE", folder.join("cache"))
+        .env("BACKSTOP_TOP", top())
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test")
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_DEFAULT_REGION", "us-east-1")
+        .output()
+        .unwrap()
+}
+
+fn cases(file: &str) {
+    let folder = installed();
+    let cases = top().join("tests/python/cases");
+    let file = cases.join(file);
+    let output = python(
+        folder.path(),
+        &[
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            file.to_str().unwrap(),
+        ],
+    );
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains(" passed"), "{said}");
+}
+
+#[test]
+fn exceptions_say_what_the_policies_classify() {
+    cases("test_failures.py");
+}
+
+#[test]
+fn calls_are_retried() {
+    cases("test_retry.py");
+}
+
+#[test]
+fn a_policy_decides() {
+    cases("test_policy.py");
+}
+
+#[test]
+fn envelopes_are_opened() {
+    cases("test_events.py");
+}
+
+#[test]
+fn workers_serve_a_queue_in_memory() {
+    cases("test_worker.py");
+}
+
+#[test]
+fn workers_serve_a_queue_and_lose_nothing() {
+    // Its endpoint is in a file, since the workers are processes of their own.
+    let folder = installed();
+    let cases = top().join("tests/python/cases");
+    let file = cases.join("test_queue.py");
+    std::fs::write(folder.path().join("endpoint"), &ministack().endpoint).unwrap();
+    let output = python(
+        folder.path(),
+        &[
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            file.to_str().unwrap(),
+        ],
+    );
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn its_types_are_strict() {
+    let folder = installed();
+    let uses = top().join("tests/python/cases/uses.py");
+    let uses = uses.to_str().unwrap();
+    let mypy = python(
+        folder.path(),
+        &["mypy", "--strict", "--no-incremental", "-p", "backstop"],
+    );
+    assert!(mypy.status.success(), "{}", text(&mypy.stdout));
+    let mypy = python(
+        folder.path(),
+        &["mypy", "--strict", "--no-incremental", uses],
+    );
+    assert!(mypy.status.success(), "{}", text(&mypy.stdout));
+    std::fs::copy(uses, folder.path().join("uses.py")).unwrap();
+    let settings = r#"{"typeCheckingMode": "strict", "include": ["uses.py"]}"#;
+    std::fs::write(folder.path().join("pyrightconfig.json"), settings).unwrap();
+    let pyright = Command::new(services().join("node_modules/.bin/pyright"))
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(pyright.status.success(), "{}", text(&pyright.stdout));
+}
