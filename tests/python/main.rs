@@ -84,6 +84,11 @@ fn a_policy_decides() {
 }
 
 #[test]
+fn scenarios_are_tests_of_pytest() {
+    cases("test_plugin.py");
+}
+
+#[test]
 fn envelopes_are_opened() {
     cases("test_events.py");
 }
