@@ -22,6 +22,9 @@ pub(crate) use rule::{ALL as RULES, Rule, Verdict};
 /// More than latency between two events that follow from each other.
 const SLACK: Duration = Duration::from_millis(100);
 
+/// How much before its due time a message may be attempted that was sent again: its host's clock may be another one, and a hop that would be shorter makes no sense.
+const EARLY: Duration = Duration::from_secs(1);
+
 /// How long a request that went wrong may hold up others: until it is known to have failed, and is repeated.
 const DOUBT: Duration = Duration::from_secs(65);
 
@@ -360,6 +363,7 @@ impl Checker<'_> {
         let twice = !known.under_way.is_empty();
         // Another copy of it is another message.
         let are_copies = known.copies > 0 || known.sent_back > 0;
+        let was_sent_again = known.copied_by.is_some();
         let is_again = known.under_way.contains(&host);
         let is_after = known.deleted_by == Some(host) && !known.redelivered;
         known.attempts += 1;
@@ -379,7 +383,8 @@ impl Checker<'_> {
         self.rule(Rule::InOrder, !fifo, blocking.is_empty(), at, || {
             format!("message {number} is attempted before {blocking:?} of its group have ended")
         });
-        let is_early = due.is_some_and(|due| at + SLACK < due.at);
+        let slack = if was_sent_again { EARLY } else { SLACK };
+        let is_early = due.is_some_and(|due| at + slack < due.at);
         self.rule(
             Rule::NotEarly,
             excused || due.is_none(),
