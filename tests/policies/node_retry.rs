@@ -147,7 +147,7 @@ fn decides_alike(name: &str, subject: &Subject, settings: &Settings) {
     let mut node = Command::new("node");
     // Node.js 20 runs the linked runtimes of Python and JavaScript with this flag alone.
     node.args(["--no-warnings", "--experimental-wasm-extended-const"]);
-    node.arg(package().join("test/decisions.mjs"))
+    node.arg(package().join("decisions.mjs"))
         .args([&exported, &decisions]);
     let printed = succeeds(node.arg(Value::Object(settings).to_string()));
     assert_eq!(
