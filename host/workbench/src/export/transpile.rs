@@ -5,10 +5,11 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use backstop_core::text::one_line;
+use backstop_core::decision::REASON_BYTES;
+use backstop_core::text::{head, one_line};
 use backstop_engine::{EncodingError, Limits, encode, sections};
 use js_component_bindgen::{InstantiationMode, TranspileOpts};
-use wasmparser::{Validator, WasmFeatures};
+use wasmparser::{Parser, Payload, Validator, WasmFeatures};
 
 /// The module with the generated code.
 pub(super) const MODULE: &str = "policy.js";
@@ -25,6 +26,11 @@ pub enum ExportError {
     /// The component has something that JavaScript can't have.
     #[error("it can't be made into JavaScript: {0}")]
     Transpile(String),
+    /// One of its names would end a text of the JavaScript, and what follows it would run.
+    #[error(
+        "it can't be made into JavaScript: the name `{0}` has a quote, a backslash or a control character"
+    )]
+    Name(String),
     /// It took too long.
     #[error("it was not made into JavaScript within {0:?}")]
     Slow(Duration),
@@ -57,6 +63,7 @@ pub(super) fn transpile(file: &[u8], limit: Duration) -> Result<Transpiled, Expo
     let component = encode(file, Limits::default().component)?;
     // Nobody reads the names of functions in a stack trace of JavaScript's.
     let component = sections::without(&component, |_| true).map_err(ExportError::transpile)?;
+    check_names(&component)?;
     let (done, made) = sync_channel(1);
     let work = move || {
         let made = catch_unwind(|| converted(&component));
@@ -69,6 +76,50 @@ pub(super) fn transpile(file: &[u8], limit: Duration) -> Result<Transpiled, Expo
         .map_err(ExportError::transpile)?;
     made.recv_timeout(limit)
         .unwrap_or(Err(ExportError::Slow(limit)))
+}
+
+/// Rejects names that `js-component-bindgen` would not quote rightly: it puts them between two `'` as they are. A core module may have any name.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other names are made of letters, digits and a few signs"
+)]
+fn check_names(component: &[u8]) -> Result<(), ExportError> {
+    for payload in Parser::new(0).parse_all(component) {
+        match payload.map_err(ExportError::transpile)? {
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    let import = import.map_err(ExportError::transpile)?;
+                    check_name(import.module)?;
+                    check_name(import.name)?;
+                }
+            }
+            Payload::ExportSection(section) => {
+                for export in section {
+                    check_name(export.map_err(ExportError::transpile)?.name)?;
+                }
+            }
+            Payload::ComponentImportSection(section) => {
+                for import in section {
+                    check_name(import.map_err(ExportError::transpile)?.name.name)?;
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                for export in section {
+                    check_name(export.map_err(ExportError::transpile)?.name.name)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), ExportError> {
+    let ends_text = |c: char| c == '\'' || c == '\\' || c.is_control();
+    if name.contains(ends_text) {
+        return Err(ExportError::Name(one_line(head(name, REASON_BYTES))));
+    }
+    Ok(())
 }
 
 fn converted(component: &[u8]) -> Result<Transpiled, ExportError> {
@@ -97,4 +148,39 @@ fn converted(component: &[u8]) -> Result<Transpiled, ExportError> {
         modules,
         node: if runs_in_20 { super::OLDEST_NODE } else { 22 },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A component with a module that imports by these names.
+    fn importing(module: &str, name: &str) -> Result<Transpiled, ExportError> {
+        let text = format!(
+            r#"(component
+                 (core module $a (func (export "{name}")))
+                 (core module $b (import "{module}" "{name}" (func)))
+                 (core instance $a (instantiate $a))
+                 (core instance (instantiate $b (with "{module}" (instance $a)))))"#
+        );
+        transpile(text.as_bytes(), Duration::from_secs(60))
+    }
+
+    #[test]
+    fn a_name_that_would_end_a_text_of_the_javascript_is_rejected() {
+        for (module, name) in [
+            ("m': evil(), 'x", "f"),
+            ("m", "f': evil(), 'x"),
+            (r"m\\", "f"),
+            (r"m\0a", "f"),
+        ] {
+            let rejected = importing(module, name).err().map(|it| it.to_string());
+            let expected = "a quote, a backslash or a control character";
+            assert!(rejected.unwrap().contains(expected), "{module}");
+        }
+        let made = importing("[export]a:b/c@0.1.0", "`${x}*/ <!-- é").unwrap();
+        let javascript = String::from_utf8(made.javascript).unwrap();
+        assert!(javascript.contains("'[export]a:b/c@0.1.0': {"));
+        assert!(javascript.contains("'`${x}*/ <!-- é': "));
+    }
 }
