@@ -228,9 +228,25 @@ fn an_export_leaves_other_files_alone_and_replaces_an_earlier_one() {
     let first = export("linear");
     assert!(first.status.success(), "{}", text(&first.stderr));
     assert!(text(&first.stdout).contains("package    linear 0.1.0\n"));
-    std::fs::write(folder.path().join("out/policy.core9.wasm"), "old").unwrap();
+    for file in ["policy.core9.wasm", "rules.wasm", "mine.wasm"] {
+        std::fs::write(folder.path().join("out").join(file), "old").unwrap();
+    }
     assert!(export("full-jitter").status.success());
-    assert!(!folder.path().join("out/policy.core9.wasm").exists());
+    let mut files: Vec<_> = std::fs::read_dir(folder.path().join("out"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    let expected = [
+        "host.js",
+        "index.d.ts",
+        "index.js",
+        "mine.wasm",
+        "package.json",
+        "policy.core.wasm",
+        "policy.js",
+    ];
+    assert_eq!(files, expected);
     let manifest: Value = serde_json::from_str(&read("package.json")).unwrap();
     assert_eq!(manifest["name"], "full-jitter");
     assert!(read("index.js").contains(manifest["backstop"]["digest"].as_str().unwrap()));
@@ -243,4 +259,42 @@ fn an_export_leaves_other_files_alone_and_replaces_an_earlier_one() {
         .output()
         .unwrap();
     assert_eq!(unknown.status.code(), Some(4));
+}
+
+/// A limit of a file's size stands for a full disk.
+#[test]
+fn an_export_that_fails_leaves_the_earlier_one_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let export = |name: &str, most: Option<u64>| {
+        let mut export = Command::new("sh");
+        let limit = most.map_or_else(|| "unlimited".to_owned(), |it| it.to_string());
+        // The limit of a file's size, in blocks of 512 bytes.
+        let script = format!("trap '' XFSZ; ulimit -f {limit}; exec \"$@\"");
+        export.args(["-c", &script, "sh"]).arg(program("backstop"));
+        export.args(["policy", "export", name, "--javascript", "--out"]);
+        let output = export.arg(&out).env("BACKSTOP_CACHE", cache()).output();
+        output.unwrap()
+    };
+    let files = || -> Vec<_> {
+        let entries = std::fs::read_dir(&out).unwrap();
+        let mut files: Vec<_> = entries
+            .map(|entry| {
+                let path = entry.unwrap().path();
+                (path.clone(), std::fs::read(path).unwrap())
+            })
+            .collect();
+        files.sort();
+        files
+    };
+    // `policy.js` is larger.
+    let most = Some(64);
+    let failed = export("linear", most);
+    assert!(!failed.status.success());
+    assert!(text(&failed.stderr).contains("can't write"), "{failed:?}");
+    assert!(files().is_empty());
+    assert!(export("linear", None).status.success());
+    let earlier = files();
+    assert!(!export("full-jitter", most).status.success());
+    assert!(files() == earlier);
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use backstop_files::atomic_write;
 use backstop_files::regular_file::read_text;
-use backstop_workbench::export::{ExportOptions, Exported, export};
+use backstop_workbench::export::{ExportOptions, Exported, export, is_module};
 use backstop_workbench::subject::Subject;
 use clap::Parser;
 use serde_json::{Value, json};
@@ -93,7 +93,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// Writes the files. A folder with anything else than an earlier export is left alone.
 fn write(folder: &Path, exported: &Exported) -> Result<()> {
-    if !is_free(folder) {
+    let cannot_write = || format!("can't write {}", folder.display());
+    if !is_free(folder).with_context(cannot_write)? {
         return Err(Exit::Usage.because(format!(
             "{} has files that no export has written: name another folder with `--out`",
             folder.display()
@@ -101,22 +102,28 @@ fn write(folder: &Path, exported: &Exported) -> Result<()> {
     }
     let written = || -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
-        remove_modules(folder)?;
+        // Complete before the first file is replaced: a full disk leaves an earlier export as it was.
+        let complete = tempfile::tempdir_in(folder)?;
         for (name, bytes) in &exported.files {
-            atomic_write::write(&folder.join(name), bytes, 0o644)?;
+            atomic_write::write(&complete.path().join(name), bytes, 0o644)?;
         }
-        Ok(())
+        for (name, _) in &exported.files {
+            std::fs::rename(complete.path().join(name), folder.join(name))?;
+        }
+        remove_old_modules(folder, exported)
     };
-    written().with_context(|| format!("can't write {}", folder.display()))
+    written().with_context(cannot_write)
 }
 
 /// Whether it does not exist, is empty, or has an earlier export.
-fn is_free(folder: &Path) -> bool {
-    let Ok(mut entries) = std::fs::read_dir(folder) else {
-        return !folder.exists();
+fn is_free(folder: &Path) -> io::Result<bool> {
+    let mut entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error),
     };
     if entries.next().is_none() {
-        return true;
+        return Ok(true);
     }
     let manifest = read_text(&folder.join("package.json"), MANIFEST);
     let manifest = manifest.ok().and_then(|text| {
@@ -126,16 +133,16 @@ fn is_free(folder: &Path) -> bool {
     let digest = manifest
         .as_ref()
         .and_then(|it| it.pointer("/backstop/digest"));
-    digest.is_some()
+    Ok(digest.is_some())
 }
 
-/// Removes the modules of an earlier version, which may have had more of them.
-fn remove_modules(folder: &Path) -> io::Result<()> {
+/// Removes the modules that only the earlier export had.
+fn remove_old_modules(folder: &Path, exported: &Exported) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name.to_string_lossy().ends_with(".wasm") && entry.file_type()?.is_file() {
-            std::fs::remove_file(entry.path())?;
+        let name = entry?.file_name();
+        let is_new = exported.files.iter().any(|(new, _)| name == **new);
+        if !is_new && name.to_str().is_some_and(is_module) {
+            std::fs::remove_file(folder.join(name))?;
         }
     }
     Ok(())

@@ -49,7 +49,7 @@ pub struct Exported {
     pub digest: PolicyDigest,
     /// The oldest Node.js that runs it.
     pub node: u32,
-    /// The files, by their names.
+    /// The files, by their names. The manifest is the first.
     pub files: Vec<(String, Vec<u8>)>,
 }
 
@@ -77,6 +77,11 @@ pub fn export(
         modules.push(RULES);
     }
     let mut files = vec![
+        // First: it marks a folder as one that an export may replace.
+        (
+            "package.json".to_owned(),
+            manifest(&name, &version, digest, made.node, options),
+        ),
         (
             "index.js".to_owned(),
             index(&name, &version, digest, made.node, &modules, options).into_bytes(),
@@ -84,10 +89,6 @@ pub fn export(
         (TYPES.0.to_owned(), TYPES.1.as_bytes().to_vec()),
         (HOST.0.to_owned(), HOST.1.as_bytes().to_vec()),
         (transpile::MODULE.to_owned(), made.javascript.clone()),
-        (
-            "package.json".to_owned(),
-            manifest(&name, &version, digest, made.node, options),
-        ),
     ];
     if !options.inline {
         let owned = modules
@@ -102,6 +103,14 @@ pub fn export(
         node: made.node,
         files,
     })
+}
+
+/// Whether a file of this name in a package is one of its modules.
+pub fn is_module(name: &str) -> bool {
+    let number = name
+        .strip_prefix("policy.core")
+        .and_then(|it| it.strip_suffix(".wasm"));
+    name == RULES.0 || number.is_some_and(|it| it.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether it needs the host's rules: for an import, or for a question that it does not answer. Nothing answers `outage` by default, nor settings.
@@ -255,14 +264,14 @@ mod tests {
             assert_eq!(exported.node, 20);
             let names: Vec<_> = exported.files.iter().map(|(name, _)| &**name).collect();
             let expected = [
+                "package.json",
                 "index.js",
                 "index.d.ts",
                 "host.js",
                 "policy.js",
-                "package.json",
             ];
             assert_eq!(names, expected);
-            let index = String::from_utf8(exported.files[0].1.clone()).unwrap();
+            let index = String::from_utf8(exported.files[1].1.clone()).unwrap();
             assert!(index.contains(&format!("digest: '{}'", component.digest())));
             assert!(
                 index.contains("pure: true") && !index.contains("rules"),
