@@ -1,7 +1,7 @@
 // The package as npm has it: its size, its parts for other module systems and bundlers, and its types.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync, mkdirSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync, mkdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { gzipSync } from 'node:zlib';
 const here = join(import.meta.dirname, '..');
 const manifest = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'));
 
-/** What a program of 40 KB may add to another one. */
+/** The most bytes that it may add to a program. */
 const MOST = 40 * 1024;
 
 test('without a policy, it has less than 40 KB gzipped, and no dependencies', () => {
@@ -80,6 +80,11 @@ test('packed and installed in an empty folder, it runs, its types hold, and bund
   const esbuild = join(here, 'node_modules/esbuild/bin/esbuild');
   execFileSync(esbuild, ['program.js', '--bundle', '--platform=node', '--format=esm', '--outfile=bundle.mjs', '--log-level=error'], { cwd: folder });
   assert.equal(run('bundle.mjs'), '1 GaveUp 2 HTTP 503\n');
+  // The types of an exported policy and those of the package are written twice.
+  mkdirSync(join(folder, 'card-payments'));
+  copyFileSync(join(here, '../workbench/src/export/index.d.ts'), join(folder, 'card-payments/index.d.ts'));
+  writeFileSync(join(folder, 'exported.ts'), "import { retrier } from 'backstop-retry';\nimport cardPayments from './card-payments/index.js';\nawait retrier({ policy: cardPayments });\n");
+  run(tsc, '--strict', '--target', 'es2022', '--module', 'nodenext', '--types', 'node', '--noEmit', 'exported.ts');
   writeFileSync(join(folder, 'common.cts'), "import { retrier } from 'backstop-retry';\nimport { linear } from 'backstop-retry/policies/linear';\nretrier({ policy: linear });\n");
   run(tsc, '--strict', '--target', 'es2022', '--module', 'nodenext', '--types', 'node', '--noEmitOnError', 'common.cts');
   run('common.cjs');

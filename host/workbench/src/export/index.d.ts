@@ -66,3 +66,6 @@ export interface Policy {
   /** Compiles its modules, once. */
   load(): Promise<LoadedPolicy>;
 }
+
+declare const policy: Policy;
+export default policy;
