@@ -64,8 +64,8 @@ impl Outcome {
     }
 }
 
-/// One call.
-#[derive(Debug, Clone)]
+/// One call; by default, without limits of its own.
+#[derive(Debug, Clone, Default)]
 struct Plan {
     /// What the attempts do; the last step repeats.
     steps: Vec<Step>,
@@ -342,11 +342,7 @@ proptest! {
         steps.push(Step { takes, outcome: Outcome::Success });
         let plan = Plan {
             steps,
-            deadline: None,
-            interrupt: true,
-            attempt_timeout: None,
-            min_attempt_time: 0,
-            cancelled_at: None,
+            ..Plan::default()
         };
         let traces = run_all(&retrier, &clock, &[plan]);
         let trace = traces.first().unwrap();
@@ -387,11 +383,7 @@ fn each_attempt_starts_when_its_delay_is_over() {
             takes: 7,
             outcome: Outcome::Transient,
         }],
-        deadline: None,
-        interrupt: true,
-        attempt_timeout: None,
-        min_attempt_time: 0,
-        cancelled_at: None,
+        ..Plan::default()
     };
     let traces = run_all(&retrier, &clock, &[plan]);
     let trace = traces.first().unwrap();

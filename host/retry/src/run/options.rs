@@ -1,10 +1,14 @@
 //! What one call sets for itself.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
+use backstop_core::failure::Error;
 use backstop_time::Deadline;
 
-use super::Run;
+use super::{RetryIf, RetryIfOk, Run};
+use crate::attempt::Attempt;
+use crate::describe::By;
 
 impl<F, Fut, T, E, D, C> Run<'_, F, Fut, T, E, D, C> {
     /// When the result is needed: an instant, a duration from the start of the call, or the time of a Lambda context. See [`Deadline`].
@@ -81,5 +85,107 @@ impl<F, Fut, T, E, D, C> Run<'_, F, Fut, T, E, D, C> {
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.attributes.push((name.into(), value.into()));
         self
+    }
+}
+
+impl<'a, F, Fut, T, E, D, C> Run<'a, F, Fut, T, E, D, C>
+where
+    F: FnMut(Attempt) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+{
+    /// Describes the function's errors with a closure instead of their own [`Describe`](crate::Describe).
+    ///
+    /// ```
+    /// use backstop_retry::{Error, Retrier, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// let retrier = Retrier::builder().clock(clock.clone()).build()?;
+    /// let call = retrier
+    ///     .run(|_| async { Err::<(), _>("no such article") })
+    ///     .describe(|text| Error::permanent("NoSuchArticle", *text));
+    /// let error = clock.block_on(call).unwrap_err();
+    /// assert_eq!(error.to_string(), "permanent error after 1 attempt: NoSuchArticle");
+    /// # Ok::<(), backstop_retry::BuildError>(())
+    /// ```
+    pub fn describe<B: Fn(&E) -> Error>(self, describe: B) -> Run<'a, F, Fut, T, E, By<B>, C> {
+        self.described_by(By(describe))
+    }
+
+    /// Retries only the errors for which the closure says `true`. For any other the call ends with [`RetryError::Permanent`](crate::RetryError::Permanent) at once, and its policy is not evaluated.
+    ///
+    /// `true` leaves the decision to the policy, which has limits and a classification of its own: what that calls permanent is not retried either, unless the policy has the code as [`transient`](crate::FullJitter).
+    ///
+    /// ```
+    /// use std::io::{Error, ErrorKind};
+    ///
+    /// use backstop_retry::{Retrier, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// let retrier = Retrier::builder().clock(clock.clone()).build()?;
+    /// let call = retrier
+    ///     .run(async |_| Err::<(), _>(Error::from(ErrorKind::ConnectionReset)))
+    ///     .retry_if(|error| error.kind() == ErrorKind::TimedOut);
+    /// let error = clock.block_on(call).unwrap_err();
+    /// assert_eq!(error.to_string(), "permanent error after 1 attempt: ECONNRESET");
+    /// # Ok::<(), backstop_retry::BuildError>(())
+    /// ```
+    pub fn retry_if<P: Fn(&E) -> bool>(
+        self,
+        retries: P,
+    ) -> Run<'a, F, Fut, T, E, D, RetryIf<C, P>> {
+        self.map(|describer, condition| (describer, RetryIf { condition, retries }))
+    }
+
+    /// Retries values for which the closure says `true`, such as a job that still runs. The attempt then counts as one that failed, with the code `NotReady`; a call that ends with it has no value.
+    ///
+    /// For a code of its own, or a time to wait, return an [`Error`] from the function.
+    ///
+    /// ```
+    /// use backstop_retry::{Error, Retrier, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// let retrier = Retrier::builder().clock(clock.clone()).build()?;
+    /// let status = async |attempt: u32| match attempt {
+    ///     1 | 2 => Ok::<_, Error>("running"),
+    ///     _ => Ok("done"),
+    /// };
+    /// let call = retrier
+    ///     .run(|attempt| status(attempt.number()))
+    ///     .retry_if_ok(|status| *status == "running");
+    /// assert_eq!(clock.block_on(call).unwrap(), "done");
+    /// # Ok::<(), backstop_retry::BuildError>(())
+    /// ```
+    pub fn retry_if_ok<P: Fn(&T) -> bool>(
+        self,
+        retries: P,
+    ) -> Run<'a, F, Fut, T, E, D, RetryIfOk<C, P>> {
+        self.map(|describer, condition| (describer, RetryIfOk { condition, retries }))
+    }
+
+    /// Describes the function's errors in another way.
+    pub(crate) fn described_by<B>(self, describer: B) -> Run<'a, F, Fut, T, E, B, C> {
+        self.map(|_, condition| (describer, condition))
+    }
+
+    /// The same call with another describer and condition.
+    fn map<B, G>(self, change: impl FnOnce(D, C) -> (B, G)) -> Run<'a, F, Fut, T, E, B, G> {
+        let (describer, condition) = change(self.describer, self.condition);
+        Run {
+            retrier: self.retrier,
+            function: self.function,
+            describer,
+            condition,
+            options: self.options,
+            id: self.id,
+            attributes: self.attributes,
+            deadline: self.deadline,
+            attempts: self.attempts,
+            failing: self.failing,
+            admission: self.admission,
+            timer: self.timer,
+            state: self.state,
+            under_way: self.under_way,
+            output: PhantomData,
+        }
     }
 }
