@@ -1,5 +1,6 @@
 // Policies: the built-in ones, broken ones, and those in a worker.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 
 import { Breaker, retrier } from 'backstop-retry';
@@ -72,6 +73,12 @@ test('a policy in a worker is ended when it takes too long, and decides again af
   assert.equal(error.message, 'gave up after 3 attempts: max-attempts of 3 reached: HTTP 503');
   await assert.rejects(retrier({ policy: fullJitter, settings: { bass: '1' }, timeLimit: '5s' }), /unknown setting `bass`/);
   await assert.rejects(retrier({ policy: { ...odd, url: 'file:///no/such/file.mjs' }, timeLimit: '5s' }), /is not loaded|failed in its worker/);
+});
+
+test('a worker that cannot load its policy does not keep the program alive', () => {
+  const code = "import('backstop-retry').then(({ retrier }) => retrier({ policy: { name: 'odd', digest: '', url: 'file:///no/such/file.mjs', load() {} }, timeLimit: 9 })).catch((error) => console.log(error.message))";
+  const run = () => execFileSync(process.execPath, ['-e', code], { cwd: import.meta.dirname, encoding: 'utf8', timeout: 8000 });
+  assert.match(run(), /is not loaded|failed in its worker/);
 });
 
 test('the deadline of a call ends a slow evaluation', async () => {

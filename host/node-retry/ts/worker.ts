@@ -57,10 +57,16 @@ export async function inWorker(policy: Policy, settings: Record<string, string>,
   };
   const begin = () =>
     new Promise<Port>((resolve, reject) => {
-      const late = setTimeout(() => reject(new Error(`it did not load within ${LOADING} ms`)), LOADING);
+      /** It did not load. One that takes too long would go on. */
+      const refuse = (error: Error) => {
+        clearTimeout(late);
+        port.then((it) => it.end()).catch(() => {});
+        reject(error);
+      };
+      const late = setTimeout(() => refuse(new Error(`it did not load within ${LOADING} ms`)), LOADING);
       const receive: Receive = (message, error) => {
         if (error) {
-          reject(error);
+          refuse(error);
           fail(broken('trapped', `failed in its worker: ${error.message}`));
         } else if (message?.evaluation) {
           waiting.get(message.id!)?.(message.evaluation);
@@ -70,8 +76,8 @@ export async function inWorker(policy: Policy, settings: Record<string, string>,
           resolve(port);
         }
       };
-      let port: Promise<Port> = start({ url: policy.url, settings, live }, receive);
-      port.catch(reject);
+      const port = start({ url: policy.url, settings, live }, receive);
+      port.catch(refuse);
     });
 
   return async (failure: Failure) => {
