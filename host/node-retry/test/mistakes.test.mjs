@@ -25,7 +25,12 @@ test('options that are none', async () => {
   await says(() => retrier({ observe: 'log' }), /^observe: expected a function/);
   await says(() => new Budget('b', 'aws-2.1', { size: 3 }), /^budget: there is no option `size`/);
   await says(() => new Breaker('b', { threshold: 3 }), /^breaker: there is no option `threshold`/);
+  await says(() => new Budget('b', 'aws-2.1', { capacity: '500' }), /^budget.capacity: expected a number from 0, not `500`$/);
+  await says(() => new Breaker('b', { share: -1 }), /^breaker.share: expected a number from 0, not -1$/);
+  await says(() => new Breaker('b', { pauses: '4s' }), /^breaker.pauses: expected .* such as \['4s', '60s'\], not `4s`$/);
   await says(() => new Bulkhead('b', 0), /^bulkhead b: expected how many attempts/);
+  await says(() => new Bulkhead('b', 1, { wait: false }), /^bulkhead: there is no option `wait`; expected one of waits$/);
+  await says(() => retrier({ policy: fullJitter, instances: 'alive' }), /^instances: expected 'fresh' or 'live', not `alive`$/);
   await says(() => handler({}), /^handler: expected a function/);
 });
 
@@ -34,4 +39,5 @@ test('calls that are none', async () => {
   await says(() => retry(fetch('data:,')), /^retry: expected a function that makes an attempt, such as .*, not an object$/);
   await says(() => retry(async () => {}, { deadlin: '1s' }), /^retry: there is no option `deadlin`/);
   await says(() => retry(async () => {}, { deadline: 'soon' }), /^deadline: expected a duration/);
+  await says(() => retry(async () => {}, { deadline: new Date('soon') }), /^deadline: expected a duration/);
 });

@@ -67,6 +67,7 @@ export class Core {
 /** Milliseconds, or a text with units: `50ms`, `2s`, `15m`, `12h`, `7d`, `1h30m`. */
 export type Duration = number | string;
 
+/** A wrong value, in the text of an error. */
 export const shown = (value: unknown): string =>
   typeof value === 'string' ? `\`${value}\`` : Array.isArray(value) ? 'an array' : value === null || typeof value !== 'object' ? String(value) : 'an object';
 

@@ -1,6 +1,6 @@
 // What retriers share: budgets, breakers and bulkheads.
 
-import { type Core, type Duration, core, shown } from './core.js';
+import { type Core, type Duration, shown } from './core.js';
 import { Writer } from './wire.js';
 
 /** Frees the numbers of what the program has forgotten. */
@@ -28,9 +28,9 @@ abstract class Guard {
     return this.made;
   }
 
-  /** Asks the module; undefined before a retrier has it. */
-  protected ask<T>(question: (core: Core, made: number) => T): T | undefined {
-    return this.core && this.made !== undefined ? question(this.core, this.made) : undefined;
+  /** Reads its state from the module; undefined before a retrier has it. */
+  protected state<T>(read: (core: Core, made: number) => T): T | undefined {
+    return this.core && this.made !== undefined ? read(this.core, this.made) : undefined;
   }
 }
 
@@ -67,6 +67,7 @@ export class Budget extends Guard {
     super(name);
     if (!BUDGETS.includes(from)) throw new TypeError(`budget: expected ${BUDGETS.map((it) => `\`${it}\``).join(' or ')}, not ${shown(from)}`);
     known('budget', numbers, ['capacity', 'transientCost', 'throttledCost', 'otherCost', 'firstSuccess', 'refillPerSecond', 'floorPerSecond']);
+    areNumbers('budget', numbers);
   }
 
   protected make(core: Core): number {
@@ -79,7 +80,7 @@ export class Budget extends Guard {
 
   /** The tokens that are left. Undefined before a retrier has it. */
   get left(): number | undefined {
-    return this.ask((core, made) => core.exports.budget_left(made));
+    return this.state((core, made) => core.exports.budget_left(made));
   }
 }
 
@@ -113,6 +114,9 @@ export class Breaker extends Guard {
   ) {
     super(name);
     known('breaker', numbers, ['minimum', 'shortestOutage', 'pauses', 'longestRetryAfter', 'most', 'growth', 'share', 'cut']);
+    const { pauses, shortestOutage, longestRetryAfter, ...others } = numbers;
+    areNumbers('breaker', others);
+    if (pauses !== undefined && !(Array.isArray(pauses) && pauses.length === 2)) throw new TypeError(`breaker.pauses: expected the largest pause before the first probe and of all, such as ['4s', '60s'], not ${shown(pauses)}`);
   }
 
   protected make(core: Core): number {
@@ -127,7 +131,7 @@ export class Breaker extends Guard {
 
   /** Its state. Undefined before a retrier has it. */
   get status(): { state: 'closed' | 'open' | 'probing' | 'growing'; inFlight: number; failed: number } | undefined {
-    return this.ask((core, made) => {
+    return this.state((core, made) => {
       const reader = core.read(core.exports.breaker_status(made));
       return { state: reader.text() as 'closed', inFlight: reader.number(), failed: reader.number() };
     });
@@ -146,6 +150,7 @@ export class Bulkhead extends Guard {
     options: { waits?: boolean } = {},
   ) {
     super(name);
+    known('bulkhead', options, ['waits']);
     if (!(Number.isInteger(most) && most > 0)) throw new TypeError(`bulkhead ${name}: expected how many attempts may be under way at once, from 1, not ${shown(most)}`);
     this.waits = options.waits ?? true;
   }
@@ -157,7 +162,7 @@ export class Bulkhead extends Guard {
 
   /** The places that are free. Undefined before a retrier has it. */
   get free(): number | undefined {
-    return this.ask((core, made) => core.exports.bulkhead_free(made));
+    return this.state((core, made) => core.exports.bulkhead_free(made));
   }
 }
 
@@ -168,4 +173,9 @@ export function known(of: string, options: object, names: readonly string[]): vo
   }
 }
 
-export { core };
+/** Throws for a number that is none, or below zero. */
+function areNumbers(of: string, numbers: object): void {
+  for (const [name, value] of Object.entries(numbers)) {
+    if (value !== undefined && !(typeof value === 'number' && value >= 0)) throw new TypeError(`${of}.${name}: expected a number from 0, not ${shown(value)}`);
+  }
+}

@@ -1,6 +1,6 @@
 // In a Lambda function: the envelope of Backstop's retry handler, and the function's remaining time as the deadline.
 
-import { type Core, type Duration, core, shown } from './core.js';
+import { type Core, core, shown } from './core.js';
 import { RetryError } from './errors.js';
 
 /** What is used of a function's context. */
@@ -39,8 +39,8 @@ export async function unwrap<E = any>(event: unknown, context: LambdaContext): P
   return opened(await core(), event, context);
 }
 
-/** When calls are to end, so that the function can report an error before Lambda ends it: this long before that. */
-export function deadline(context: LambdaContext, margin: Duration = 500): Date {
+/** When calls are to end, so that the function can report an error before Lambda ends it: this many milliseconds before that. */
+export function deadline(context: LambdaContext, margin = 500): Date {
   if (typeof context?.getRemainingTimeInMillis !== 'function') throw new TypeError(`deadline: expected the context of the function, not ${shown(context)}`);
   if (typeof margin !== 'number') throw new TypeError(`margin: expected a number of milliseconds, not ${shown(margin)}`);
   return new Date(Date.now() + context.getRemainingTimeInMillis() - margin);

@@ -126,9 +126,10 @@ export async function retrier(options: RetrierOptions = {}): Promise<Retrier> {
   const loaded = await core();
   const budget = typeof options.budget === 'string' ? new Budget(name, options.budget) : options.budget;
   if (budget !== undefined && !(budget instanceof Budget)) throw new TypeError(`budget: expected a \`Budget\`, 'aws-2.1' or 'aws-2.0', not ${shown(budget)}`);
-  const { breaker, bulkhead } = options;
+  const { breaker, bulkhead, instances } = options;
+  if (instances !== undefined && !['fresh', 'live'].includes(instances)) throw new TypeError(`instances: expected 'fresh' or 'live', not ${shown(instances)}`);
   const time = (of: keyof RetrierOptions) => loaded.duration(of, options[of] as Duration | undefined);
-  const live = (options.instances ?? (policy?.pure ? 'live' : 'fresh')) === 'live';
+  const live = (instances ?? (policy?.pure ? 'live' : 'fresh')) === 'live';
   const evaluate = policy && (await evaluator(policy, settings ?? {}, live, time('timeLimit')));
   const [high, low] = options.seed === undefined ? [Math.random() * 2 ** 32, Math.random() * 2 ** 32] : [options.seed / 2 ** 32, options.seed % 2 ** 32];
   loaded.pass(
@@ -162,7 +163,8 @@ export async function retrier(options: RetrierOptions = {}): Promise<Retrier> {
 
 /** The limits of a call, as the module reads them. */
 function limits(core: Core, clock: Clock, { deadline, attemptTimeout, minAttemptTime, interruptAtDeadline = true }: Limits): Writer {
-  const left = deadline instanceof Date ? Math.max(0, deadline.getTime() - clock.time()) : core.duration('deadline', deadline);
+  const isDate = deadline instanceof Date && !Number.isNaN(deadline.getTime());
+  const left = isDate ? Math.max(0, deadline.getTime() - clock.time()) : core.duration('deadline', deadline as Duration);
   return new Writer()
     .number(left)
     .number(core.duration('attemptTimeout', attemptTimeout))
