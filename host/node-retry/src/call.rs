@@ -1,4 +1,4 @@
-//! One call as a machine without I/O: it is told what happened and when, and says what is next. It goes by the rules of `backstop_core::call`, in the order in which `backstop-retry` does; a test drives both and compares them.
+//! One call as a machine without I/O: JavaScript reports what happened and when, and the machine returns what is next. It follows the rules of `backstop_core::call`, in the order in which `backstop-retry` does; a test drives both and compares them.
 
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -287,7 +287,7 @@ impl Call {
         }
         self.time_left = self.left(now);
         self.taken = None;
-        self.tell_breaker(&decision, failure.random);
+        self.report_to_breaker(&decision, failure.random);
         let step = match (&decision.action, &decision.class) {
             (Action::Retry { delay }, class) => self.retry(*delay, class, now),
             (_, ErrorClass::Permanent) => Step::Ended(End::Permanent),
@@ -300,7 +300,7 @@ impl Call {
         step
     }
 
-    fn tell_breaker(&mut self, decision: &Decision, random: f64) {
+    fn report_to_breaker(&mut self, decision: &Decision, random: f64) {
         let asked = self.description.as_ref().and_then(|it| it.retry_after);
         let asked = asked.map(Milliseconds::as_duration);
         let down_for = decision.down_for.map(Milliseconds::as_duration);

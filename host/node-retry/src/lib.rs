@@ -1,6 +1,6 @@
 //! The retrier as a module of WebAssembly: what npm's `backstop-retry` is made of.
 //!
-//! The module imports nothing. JavaScript makes the attempts, waits and evaluates policies; the rules are in Rust, those of `backstop-core`, by which the retrier in Rust goes too: a call is a machine that is [told](call) what happened and says what is next, and [`describe`] says what a policy sees of an error of JavaScript.
+//! The module imports nothing. JavaScript makes the attempts, waits and evaluates policies; the rules are those of `backstop-core`, which the retrier in Rust follows too. A [`call`] is a machine: JavaScript reports what happened, and the machine returns what is next. [`describe`] makes what a policy sees of an error of JavaScript.
 //!
 //! | feature | the module of |
 //! |---|---|

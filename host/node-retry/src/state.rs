@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(crate) bulkheads: Numbered<Rc<Bulkhead>>,
 }
 
-/// Lends the state. Nothing that runs within may ask for it again.
+/// Lends the state. Nothing that runs within may borrow it again.
 pub(crate) fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
     STATE.with_borrow_mut(work)
 }

@@ -1,4 +1,4 @@
-//! What a call is told, and what it says is next.
+//! What JavaScript passes to a call, and what the call returns as the next step.
 
 use std::time::{Duration, Instant};
 

@@ -137,7 +137,7 @@ export class Call<T> {
     this.after(delay, () => this.goOn());
     if (!reader.number()) return;
     const failure = readFailure(reader);
-    this.tell({ type: 'retrying', attempts: failure.attempt, delay, failure, decision: readDecision(reader), budgetLeft, log: this.log }, turn);
+    this.report({ type: 'retrying', attempts: failure.attempt, delay, failure, decision: readDecision(reader), budgetLeft, log: this.log }, turn);
   }
 
   private enter(reader: Reader): void {
@@ -148,7 +148,7 @@ export class Call<T> {
     const attempts = reader.number();
     this.forget();
     this.resolve(this.value);
-    this.tell({ type: 'succeeded', attempts });
+    this.report({ type: 'succeeded', attempts });
   }
 
   private ended(reader: Reader): void {
@@ -158,11 +158,11 @@ export class Call<T> {
     this.forget();
     this.reject(error);
     const { end, attempts, timeLeft } = error;
-    this.tell({ type: 'ended', attempts, end, timeLeft, budgetLeft, log: this.log, ...failed });
+    this.report({ type: 'ended', attempts, end, timeLeft, budgetLeft, log: this.log, ...failed });
   }
 
   /** An observer that throws ends the call with its error. */
-  private tell(event: any, turn = this.turn): void {
+  private report(event: any, turn = this.turn): void {
     const { observe, name } = this.retrier;
     this.log = [];
     try {

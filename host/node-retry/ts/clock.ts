@@ -1,4 +1,4 @@
-/** Tells the time and waits. */
+/** Has the time, and waits. */
 export interface Clock {
   /** Milliseconds that only grow. */
   now(): number;

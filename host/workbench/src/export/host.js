@@ -162,7 +162,7 @@ function imports(around) {
   });
 }
 
-/** A function that refuses to be called, or a class that has no instance: the generated code tells them apart by their name. */
+/** A function that refuses to be called, or a class that has no instance: the generated code distinguishes them by their name. */
 function refusing(what, nothing) {
   const member = what.slice(what.indexOf('#') + 1);
   if (/^[A-Z]/.test(member)) return nothing(what);
