@@ -49,23 +49,18 @@ fn python(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn cases(file: &str) {
-    let folder = installed();
-    let cases = top().join("tests/python/cases");
-    let file = cases.join(file);
-    let output = python(
-        folder.path(),
-        &[
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            file.to_str().unwrap(),
-        ],
-    );
+/// Tests a file of cases in this folder.
+fn cases_in(folder: &Path, file: &str) {
+    let file = top().join("tests/python/cases").join(file);
+    let file = file.to_str().unwrap();
+    let output = python(folder, &["pytest", "-q", "-p", "no:cacheprovider", file]);
     let said = text(&output.stdout) + &text(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(said.contains(" passed"), "{said}");
+}
+
+fn cases(file: &str) {
+    cases_in(installed().path(), file);
 }
 
 #[test]
@@ -102,21 +97,8 @@ fn workers_serve_a_queue_in_memory() {
 fn workers_serve_a_queue_and_lose_nothing() {
     // Its endpoint is in a file, since the workers are processes of their own.
     let folder = installed();
-    let cases = top().join("tests/python/cases");
-    let file = cases.join("test_queue.py");
     std::fs::write(folder.path().join("endpoint"), &ministack().endpoint).unwrap();
-    let output = python(
-        folder.path(),
-        &[
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            file.to_str().unwrap(),
-        ],
-    );
-    let said = text(&output.stdout) + &text(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    cases_in(folder.path(), "test_queue.py");
 }
 
 #[test]

@@ -8,13 +8,15 @@
 
     ship.run()
 
-`backstop.worker` serves a queue with a function, `backstop.retry` retries a call, `backstop.Policy` makes one decision, and `backstop.events` opens what the Lambda retry handler sends. `backstop.testing` has a clock and a queue for tests.
+`backstop.worker` serves a queue with a function, `backstop.retry` retries a call, `backstop.Policy` makes one decision, and `backstop.events` opens what the Lambda retry handler sends. `backstop.retries.TestClock` is a clock for tests.
 """
 
 from backstop.failures import Failure, Permanent, RetryAfter, Throttled, Transient, Unavailable, describes
+from backstop.guards import Breaker, Budget
+from backstop.messages import Message
 from backstop.policies import Decision, Policy
-from backstop.retries import Breaker, Budget, Event, RetryError, Retrier, retry
-from backstop.workers import Counts, Message, Worker, run, worker
+from backstop.retries import Event, RetryError, Retrier, retry
+from backstop.workers import Counts, Worker, run, run_async, worker
 
 __all__ = [
     "Breaker",
@@ -36,5 +38,6 @@ __all__ = [
     "describes",
     "retry",
     "run",
+    "run_async",
     "worker",
 ]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import threading
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from backstop import _native
 from backstop.failures import Failure, describe
+from backstop.messages import Message
+
+_logger = logging.getLogger("backstop")
 
 _MOST_THREADS = 1000
 
@@ -17,11 +21,10 @@ _MOST_THREADS = 1000
 class Pool:
     """Threads that call a function. One more starts while all others have work, so there are as many as there is work for, and never more than may be in flight."""
 
-    def __init__(self, jobs: _native.Jobs, handler: Callable[..., Any], batch: Optional[int], most: Optional[int]) -> None:
+    def __init__(self, jobs: _native.Jobs, handler: Callable[..., Any], batch: Optional[int]) -> None:
         self._jobs = jobs
         self._handler = handler
         self._batch = batch
-        self._most = most or _MOST_THREADS
         self._lock = threading.Lock()
         self._started = 0
         self._threads: List[threading.Thread] = []
@@ -29,6 +32,8 @@ class Pool:
     def start(self) -> None:
         """Starts the first thread."""
         self._start_one()
+        if not self._threads:
+            raise RuntimeError("no thread for attempts can be started")
 
     def end(self) -> None:
         """No more attempts. A thread that is stuck in one does not hold up the end of the program."""
@@ -39,12 +44,17 @@ class Pool:
 
     def _start_one(self) -> None:
         with self._lock:
-            if self._started >= self._most:
+            if self._started >= _MOST_THREADS:
                 return
             self._started += 1
             thread = threading.Thread(target=self._work, name=f"backstop-{self._started}", daemon=True)
-            self._threads.append(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # The machine has no more. Those that run go on.
+            _logger.warning("no further thread for attempts can be started: %s", error)
+            return
+        self._threads.append(thread)
 
     def _work(self) -> None:
         jobs, handler, batch = self._jobs, self._handler, self._batch
@@ -54,7 +64,7 @@ class Pool:
             if not taken:
                 return
             has_worked = True
-            if self._started < self._most and jobs.wants_thread():
+            if self._started < _MOST_THREADS and jobs.wants_thread():
                 self._start_one()
             if batch is None:
                 _attempt(taken[0], handler)
@@ -62,15 +72,9 @@ class Pool:
                 _attempts(taken, handler)
 
 
-def _message(job: _native.Job) -> Any:
-    from backstop.workers import Message
-
-    return Message(job.message)
-
-
 def _attempt(job: _native.Job, handler: Callable[..., Any]) -> None:
     try:
-        returned = handler(_message(job))
+        returned = handler(Message(job.message))
         if inspect.isawaitable(returned):
             close = getattr(returned, "close", None)
             if close is not None:
@@ -93,7 +97,7 @@ def _fail(job: _native.Job, error: BaseException) -> None:
 
 def _attempts(taken: List[_native.Job], handler: Callable[..., Any]) -> None:
     try:
-        returned = handler([_message(job) for job in taken])
+        returned = handler([Message(job.message) for job in taken])
         failed = _failed(returned, taken)
     except BaseException as error:
         for job in taken:
@@ -173,7 +177,7 @@ class Loop:
 
     async def _make(self, job: _native.Job) -> None:
         try:
-            await self._handler(_message(job))
+            await self._handler(Message(job.message))
         except BaseException as error:
             _fail(job, error)
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
@@ -183,7 +187,7 @@ class Loop:
 
     async def _make_all(self, taken: List[_native.Job]) -> None:
         try:
-            failed = _failed(await self._handler([_message(job) for job in taken]), taken)
+            failed = _failed(await self._handler([Message(job.message) for job in taken]), taken)
         except BaseException as error:
             for job in taken:
                 _fail(job, error)

@@ -18,13 +18,13 @@ def path() -> Optional[str]:
     named = os.environ.get(_OVERRIDE)
     if named:
         return named
-    folders = [sysconfig.get_path("scripts"), os.path.dirname(sys.argv[0] or "")]
+    folders = [sysconfig.get_path("scripts")]
     # Installed with `pip install --user` or `--target`.
     folders.append(sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user")))
     folders.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin"))
     for folder in filter(None, folders):
         found = os.path.join(folder, "backstop")
-        if os.path.isfile(found):
+        if os.path.isfile(found) and os.access(found, os.X_OK):
             return found
     return None
 

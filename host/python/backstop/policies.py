@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from os import PathLike, fspath
-from typing import Any, List, Mapping, Optional, Tuple, Union
+from types import SimpleNamespace
+from typing import List, Mapping, Optional, Tuple, Union
 
 from backstop import _native, command
-from backstop.failures import Described, Failure, describe
+from backstop.failures import Failure, describe
 from backstop.times import Time, seconds, text
 
 Setting = Union[str, int, float, bool, timedelta, List[str]]
@@ -49,7 +50,7 @@ class Policy:
         policy = backstop.Policy("full-jitter", base="2s")
         assert policy.decide(code="HTTP 503", attempt=3).is_retry
 
-    A setting has the name that the policy documents, with `_` for `-`. Loading checks the policy as a host does, and raises `ValueError` if it is not valid.
+    A setting has the name that the policy documents, with `_` for `-`. Loading checks the policy as a host does, and raises `ValueError` if it is not valid. The version that is there then decides; it follows no new one.
     """
 
     def __init__(self, policy: Union[str, "PathLike[str]"], settings: Optional[Mapping[str, Setting]] = None, **more: Setting) -> None:
@@ -86,12 +87,12 @@ class Policy:
         if (error is None) == (code is None):
             raise TypeError("decide: expected an exception or `code`, such as decide(code=\"HTTP 503\")")
         if error is None:
-            said = describe(Failure(code, message, status=status if status is not None else _status(code), retry_after=retry_after, details=details))
+            said = describe(Failure(code, message, status=status, retry_after=retry_after, details=details))
         elif message or status is not None or retry_after is not None or details:
             raise TypeError("decide: an exception says its message, status, retry_after and details itself")
         else:
             said = describe(error)
-        return decision(self._policy.decide(said, _Circumstances(
+        return decision(self._policy.decide(said, SimpleNamespace(
             attempt=attempt,
             age_ms=_milliseconds("age", age),
             previous_delay_ms=None if previous_delay is None else _milliseconds("previous_delay", previous_delay),
@@ -104,19 +105,6 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"<Policy {self.title}>"
-
-
-class _Circumstances:
-    """The failed attempt without its error."""
-
-    def __init__(self, **values: Any) -> None:
-        self.__dict__.update(values)
-
-
-def _status(code: Optional[str]) -> Optional[int]:
-    """The status in a code such as `HTTP 503`."""
-    digits = (code or "").removeprefix("HTTP ")
-    return int(digits) if code and code.startswith("HTTP ") and digits.isdigit() and len(digits) == 3 else None
 
 
 def _milliseconds(name: str, time: Time) -> int:
@@ -158,5 +146,3 @@ def decision(made: _native.Decision) -> Decision:
         fuel=made.fuel,
     )
 
-
-__all__ = ["Decision", "Described", "Policy", "Setting"]

@@ -5,17 +5,19 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-import sys
 import time
 from dataclasses import dataclass
 from datetime import timedelta
 from os import PathLike, fspath
+from types import SimpleNamespace
 from typing import Any, Awaitable, Callable, Mapping, Optional, TypeVar, Union, overload
 
 from backstop import _native, command
-from backstop.failures import Described, Failure, describe
+from backstop.failures import Described, describe
+from backstop.guards import Breaker, Budget
 from backstop.policies import Decision, Setting, decision, pairs
 from backstop.times import Time, seconds
+from backstop.waits import Cut, Loop, Misuse, name_of
 
 _logger = logging.getLogger("backstop")
 
@@ -57,60 +59,6 @@ class RetryError(Exception):
         """The decision about the last failure."""
         self.next_probe: Optional[timedelta] = None if step.seconds is None else timedelta(seconds=step.seconds)
         """When the breaker that has refused the call lets an attempt through."""
-
-
-class Budget:
-    """A retry budget: a bucket of tokens that any number of retriers share, so that retries don't multiply the load on what is down.
-
-    Without other numbers it has those of AWS's SDKs: a retry costs 14 tokens of 500 (5 if it was throttled), and a success returns what it has cost.
-    """
-
-    def __init__(self, name: str = "default", numbers: str = "aws-2.1", **more: Any) -> None:
-        self._budget = _native.Budget(name, numbers, **more)
-
-    @property
-    def left(self) -> float:
-        """The tokens that are left."""
-        return self._budget.left
-
-
-class Breaker:
-    """A circuit breaker that any number of retriers share: while what they call is down, a call ends at once."""
-
-    def __init__(
-        self,
-        name: str = "default",
-        *,
-        minimum: Optional[int] = None,
-        shortest_outage: Optional[Time] = None,
-        longest_retry_after: Optional[Time] = None,
-        most: Optional[int] = None,
-        growth: Optional[int] = None,
-        share: Optional[float] = None,
-        cut: Optional[float] = None,
-    ) -> None:
-        self._breaker = _native.Breaker(
-            name,
-            minimum=minimum,
-            shortest_outage=None if shortest_outage is None else seconds("shortest_outage", shortest_outage),
-            longest_retry_after=None if longest_retry_after is None else seconds("longest_retry_after", longest_retry_after),
-            most=most,
-            growth=growth,
-            share=share,
-            cut=cut,
-        )
-
-    @property
-    def state(self) -> str:
-        """`closed`, `open` or `growing`."""
-        return self._breaker.state
-
-
-class _Parts:
-    """What a retrier is built of, as the crates read it."""
-
-    def __init__(self, **values: Any) -> None:
-        self.__dict__.update(values)
 
 
 class Retrier:
@@ -159,7 +107,7 @@ class Retrier:
         self._retry_if = retry_if
         self._clock = clock
         self._attempt_timeout = of("attempt_timeout", attempt_timeout)
-        self._retrier = _native.Retrier(_Parts(
+        self._retrier = _native.Retrier(SimpleNamespace(
             name=name,
             policy=None if policy is None else fspath(policy),
             profile=profile,
@@ -194,7 +142,7 @@ class Retrier:
                     continue
                 if inspect.isawaitable(value):
                     _close(value)
-                    raise TypeError(f"{_name(function)} has returned an awaitable: use `await retrier.call_async(..)`, or decorate an `async def`")
+                    raise TypeError(f"{name_of(function)} has returned an awaitable: use `await retrier.call_async(..)`, or decorate an `async def`")
                 step = call.succeeded()
                 if step.kind == "succeeded":
                     return value
@@ -208,17 +156,17 @@ class Retrier:
         self, function: Callable[..., Awaitable[T]], /, *args: Any, deadline: Optional[Deadline] = None, id: Optional[str] = None, **keywords: Any
     ) -> T:
         """As `call`, of a coroutine, under asyncio or trio. An attempt is cut short at its timeout and at the deadline."""
-        loop = _Loop()
+        loop = Loop()
         call = self._begin(deadline, id)
         step, error = call.begin(), None
         while True:
             if step.kind == "attempt":
                 try:
                     value = await loop.within(None if self._clock else step.seconds, function, args, keywords)
-                except _Cut:
+                except Cut:
                     step = call.waited()
                     continue
-                except _Misuse:
+                except Misuse:
                     raise
                 except Exception as raised:
                     error = raised
@@ -332,76 +280,11 @@ def _observer(tell: Callable[[Event], None]) -> Callable[..., None]:
     return observe
 
 
-class _Cut(Exception):
-    """An attempt was cut short."""
-
-
-class _Misuse(TypeError):
-    """A mistake of the program, which no other attempt would mend."""
-
-
-class _Loop:
-    """Waits in the event loop that runs: asyncio's, or trio's."""
-
-    def __init__(self) -> None:
-        self._trio: Any = None
-        trio = sys.modules.get("trio")
-        if trio is not None:
-            try:
-                trio.lowlevel.current_task()
-                self._trio = trio
-            except RuntimeError:
-                pass
-
-    async def sleep(self, time: Optional[float]) -> None:
-        if self._trio is not None:
-            await self._trio.sleep(time or 0)
-        else:
-            import asyncio
-
-            await asyncio.sleep(time or 0)
-
-    async def within(self, time: Optional[float], function: Callable[..., Awaitable[T]], args: Any, keywords: Any) -> T:
-        """Runs an attempt, for at most this time."""
-        attempt = function(*args, **keywords)
-        if not inspect.isawaitable(attempt):
-            raise _Misuse(f"{_name(function)} is no coroutine function: use `retrier.call(..)`")
-        if time is None:
-            return await attempt
-        if self._trio is not None:
-            with self._trio.move_on_after(time) as scope:
-                return await attempt
-            assert scope.cancelled_caught
-            raise _Cut
-        import asyncio
-
-        task = asyncio.ensure_future(attempt)
-        try:
-            done, _ = await asyncio.wait([task], timeout=time)
-        except BaseException:
-            task.cancel()
-            raise
-        if not done:
-            task.cancel()
-            try:
-                await task
-            except (asyncio.CancelledError, Exception):
-                pass
-            raise _Cut
-        return task.result()
-
-
 def _no_coroutine(method: str, function: Any) -> None:
     if not callable(function):
         raise TypeError(f"{method}: {function!r} is no function")
     if inspect.iscoroutinefunction(function):
-        raise TypeError(f"{method}: {_name(function)} is a coroutine function: use `await retrier.call_async(..)`")
-
-
-def _name(function: Any) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return getattr(function, "__qualname__", None) or repr(function)
+        raise TypeError(f"{method}: {name_of(function)} is a coroutine function: use `await retrier.call_async(..)`")
 
 
 def _close(value: Any) -> None:
@@ -410,5 +293,3 @@ def _close(value: Any) -> None:
     if close is not None:
         close()
 
-
-__all__ = ["Breaker", "Budget", "Event", "Failure", "Retrier", "RetryError", "TestClock", "retry"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import functools
 import inspect
@@ -12,81 +13,21 @@ import select
 import signal
 import threading
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from os import PathLike, fspath
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union, overload
 
 from backstop import _native, command, log
 from backstop.attempts import Loop, Pool
-from backstop.failures import Permanent
+from backstop.messages import Message
 from backstop.policies import Setting, setting
 from backstop.times import text
 
 Handler = Callable[..., Any]
 
-class Message:
-    """A message of a queue. Its values are read when they are asked for."""
-
-    __slots__ = ("_message",)
-
-    def __init__(self, message: _native.Message) -> None:
-        self._message = message
-
-    @property
-    def id(self) -> str:
-        """The id that SQS gave it when it was sent; the same at every receive."""
-        return self._message.id
-
-    @property
-    def body(self) -> str:
-        """The body, as its sender wrote it."""
-        return self._message.body
-
-    def json(self) -> Any:
-        """The body as JSON. One that is none is a permanent failure with the code `Decode`."""
-        try:
-            return json.loads(self._message.body)
-        except ValueError as error:
-            raise Permanent("Decode", f"the body is no JSON: {error}") from error
-
-    @property
-    def attributes(self) -> Dict[str, Union[str, bytes]]:
-        """The sender's attributes by name: texts and numbers as text, binary ones as bytes."""
-        return self._message.attributes
-
-    @property
-    def receive_count(self) -> int:
-        """How often it has been received, this time included."""
-        return self._message.receive_count
-
-    @property
-    def sent(self) -> datetime:
-        """When it was sent."""
-        return datetime.fromtimestamp(self._message.sent_ms / 1000, timezone.utc)
-
-    @property
-    def group_id(self) -> Optional[str]:
-        """The message group, on a FIFO queue."""
-        return self._message.group_id
-
-    @property
-    def deduplication_id(self) -> Optional[str]:
-        """The deduplication id, on a FIFO queue."""
-        return self._message.deduplication_id
-
-    @property
-    def sender_id(self) -> Optional[str]:
-        """Who has sent it, if SQS says so."""
-        return self._message.sender_id
-
-    @property
-    def trace_header(self) -> Optional[str]:
-        """The trace that it belongs to, for X-Ray."""
-        return self._message.trace_header
-
-    def __repr__(self) -> str:
-        return f"<Message {self.id}>"
+# Two threads may start workers.
+_starting = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -96,13 +37,6 @@ class Counts:
     succeeded: int
     retried: int
     dead_lettered: int
-
-
-class _Parts:
-    """What a worker is, as the crates read it."""
-
-    def __init__(self, **values: Any) -> None:
-        self.__dict__.update(values)
 
 
 class Worker:
@@ -120,7 +54,6 @@ class Worker:
         self._takes_one(handler)
         given = dict(options)
         self.batch = _number("batch", given.pop("batch", None))
-        self._threads = _number("threads", given.pop("threads", None))
         self._messages = _bodies(given.pop("messages", None))
         self._options = [(name, _texts(name, value)) for name, value in given.items() if value is not None]
         self._running: Optional[_Running] = None
@@ -134,8 +67,8 @@ class Worker:
             except TypeError as why:
                 raise TypeError(f"worker: {getattr(handler, '__qualname__', handler)} is called with the message alone: {why}") from None
 
-    def _parts(self, jobs: _native.Jobs) -> _Parts:
-        return _Parts(url=self.queue_url, options=self._options, jobs=jobs, messages=self._messages)
+    def _parts(self, jobs: _native.Jobs) -> SimpleNamespace:
+        return SimpleNamespace(url=self.queue_url, options=self._options, jobs=jobs, messages=self._messages)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Calls the function itself, for its tests."""
@@ -172,7 +105,7 @@ def worker(queue_url: str, handler: Optional[Handler] = None, **options: Any) ->
 
     `policy` is the name of a built-in policy, a file, a folder of versions, `s3://…` or `oci://…`, `settings` are its settings. The other options are the keys of a queue in `backstop.toml`, with `_` for `-`: `max_in_flight` (100), `max_attempts`, `max_age`, `attempt_timeout` (15 minutes), `dead_letter_queue`, `metrics="127.0.0.1:9464"`, `admin="127.0.0.1:9465"` and more. Times are texts such as "30s", or a timedelta.
 
-    `threads` is the most threads for a function (as many as may be in flight). With `batch`, the function is called with a list of up to so many messages, and returns nothing, or an exception for each id that has failed: `{message.id: error}`. `local:NAME` is a queue in memory, and `messages` fills it.
+    A function runs in threads: one more starts while all others wait for something, so at most as many as may be in flight. With `batch`, the function is called with a list of up to so many messages, and returns nothing, or an exception for each id that has failed: `{message.id: error}`. `local:NAME` is a queue in memory, and `messages` fills it.
     """
     if handler is not None:
         return Worker(queue_url, handler, options)
@@ -191,8 +124,7 @@ def run(*workers: Worker) -> Dict[str, Counts]:
     if any(it.is_async for it in workers):
         return asyncio.run(_run_with_signals(workers))
     running = _Running(workers, loop=None)
-    with _signals(running.stop):
-        running.start()
+    with _signals(running.stop), running:
         running.wait()
     return running.result()
 
@@ -202,21 +134,20 @@ async def run_async(*workers: Worker) -> Dict[str, Counts]:
     _check(workers)
     loop = asyncio.get_running_loop()
     running = _Running(workers, loop=loop)
-    running.start()
-    try:
-        await running.wait_async()
-    except asyncio.CancelledError:
-        running.stop()
-        await running.wait_async()
-        raise
+    with running:
+        try:
+            await running.wait_async()
+        except asyncio.CancelledError:
+            running.stop()
+            await running.wait_async()
+            raise
     return running.result()
 
 
 async def _run_with_signals(workers: Sequence[Worker]) -> Dict[str, Counts]:
     loop = asyncio.get_running_loop()
     running = _Running(workers, loop=loop)
-    with _signals(running.stop):
-        running.start()
+    with _signals(running.stop), running:
         await running.wait_async()
     return running.result()
 
@@ -235,6 +166,7 @@ class _Running:
     def __init__(self, workers: Sequence[Worker], loop: Optional[asyncio.AbstractEventLoop]) -> None:
         self._loop = loop
         self._process = os.getpid()
+        self._has_started = False
         self._workers = workers
         self._attempts: List[Union[Pool, Loop]] = []
         parts = []
@@ -244,23 +176,45 @@ class _Running:
                 assert loop is not None
                 self._attempts.append(Loop(jobs, it.handler, it.batch, loop))
             else:
-                self._attempts.append(Pool(jobs, it.handler, it.batch, it._threads))
+                self._attempts.append(Pool(jobs, it.handler, it.batch))
             parts.append(it._parts(jobs))
         command.compiles()
         log.start()
         self._host = _native.Host(parts)
 
-    def start(self) -> None:
-        for it in self._workers:
-            if it._running is not None and not it._running.has_ended():
-                raise RuntimeError(f"worker: {it.queue_url} is served already")
-            it._running = self
+    def __enter__(self) -> None:
+        with _starting:
+            for it in self._workers:
+                if it._running is not None and not it._running.has_ended():
+                    raise RuntimeError(f"worker: {it.queue_url} is served already")
+            for it in self._workers:
+                it._running = self
+            # No thread may be in the crates while the interpreter ends.
+            atexit.register(self.leave)
+            try:
+                for attempts in self._attempts:
+                    attempts.start()
+                self._host.start()
+            except BaseException:
+                self.leave()
+                raise
+            self._has_started = True
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Stops what still runs, without a wait for it."""
+        atexit.unregister(self.leave)
+        if os.getpid() != self._process:
+            return
+        self._host.stop()
         for attempts in self._attempts:
-            attempts.start()
-        self._host.start()
+            attempts.end()
+        log.flush()
 
     def has_ended(self) -> bool:
-        return self._poll(0)
+        return not self._has_started or self._poll(0)
 
     def wait(self) -> None:
         """Waits for the host. Signals are handled meanwhile."""
@@ -293,9 +247,6 @@ class _Running:
         self._host.stop()
 
     def result(self) -> Dict[str, Counts]:
-        for attempts in self._attempts:
-            attempts.end()
-        log.flush()
         counts = self._host.result()
         return {name: Counts(succeeded, retried, dead) for name, succeeded, retried, dead in counts}
 

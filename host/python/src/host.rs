@@ -8,7 +8,7 @@ use std::thread;
 use backstop::{Backstop, CancellationToken, ConfigError, Summaries};
 use backstop_core::lock::lock;
 use backstop_engine::Compiler;
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::runtime::Builder;
@@ -70,7 +70,7 @@ impl Host {
             backstop = Some(queue);
         }
         let ended = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| PyOSError::new_err(error.raw_os_error()))?;
+            .map_err(std::io::Error::from)?;
         Ok(Self {
             backstop: Mutex::new(backstop),
             stop: CancellationToken::new(),

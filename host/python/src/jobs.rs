@@ -11,13 +11,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop::{Error, Handler};
 use backstop_core::lock::{lock, unpoisoned};
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::oneshot;
 
 use crate::failure::Described;
 use crate::message::Message;
+
+/// A message that Python has not taken after this time is handed back.
+const LONGEST_UNTAKEN: Duration = Duration::from_secs(5);
 
 /// After this time without a job that was taken, one more thread takes jobs.
 const STALLED: Duration = Duration::from_micros(500);
@@ -54,7 +56,7 @@ struct State {
     is_closed: bool,
 }
 
-/// Where an attempt's end is told.
+/// Where an attempt reports its end.
 type Answer = oneshot::Sender<Result<(), Error>>;
 
 #[derive(Debug)]
@@ -85,7 +87,7 @@ impl Jobs {
         let event = for_event_loop
             .then(|| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))
             .transpose()
-            .map_err(|error| PyOSError::new_err(error.raw_os_error()))?;
+            .map_err(std::io::Error::from)?;
         Ok(Self(Arc::new(Shared {
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -212,6 +214,21 @@ impl Shared {
         number
     }
 
+    /// Takes a job out again that Python has not taken. Whether it was there.
+    fn withdraw(&self, number: u64) -> bool {
+        let waiting = &mut self.lock().waiting;
+        let found = waiting.iter().position(|it| it.number == number);
+        found.is_some_and(|place| waiting.remove(place).is_some())
+    }
+
+    /// Ends once Python has not taken a job in time: it has not seen the message.
+    async fn nobody_takes(&self, number: u64) {
+        tokio::time::sleep(LONGEST_UNTAKEN).await;
+        if !self.withdraw(number) {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Makes the descriptor readable, if there is one.
     fn tell_loop(&self) {
         if let Some(event) = &self.event {
@@ -301,6 +318,12 @@ impl Job {
     }
 }
 
+/// The code of a message that Python has not taken: no attempt.
+const BUSY: &str = "WorkerBusy";
+
+const BUSY_TEXT: &str =
+    "no thread or event loop of the worker has taken the message for 5 s: is it blocked?";
+
 /// The code of an attempt that Python has dropped without an answer: its thread or its event loop ended.
 const DROPPED: &str = "WorkerEnded";
 
@@ -308,7 +331,7 @@ const DROPPED: &str = "WorkerEnded";
 #[derive(Debug)]
 pub(crate) struct PythonHandler(pub(crate) Jobs);
 
-/// Tells Python that nobody waits for an attempt any more, if it ends from outside.
+/// An attempt that somebody waits for. Python learns it if the attempt ends from outside.
 struct Waiting<'a> {
     shared: &'a Shared,
     number: u64,
@@ -322,6 +345,9 @@ impl Drop for Waiting<'_> {
             return;
         }
         self.is_over.store(true, Ordering::Release);
+        if self.shared.withdraw(self.number) {
+            return;
+        }
         if self.shared.event.is_some() {
             self.shared.lock().over.push(self.number);
             self.shared.tell_loop();
@@ -345,7 +371,11 @@ impl Handler for PythonHandler {
             is_over,
             has_ended: false,
         };
-        let ended = ended.await;
+        let ended = tokio::select! {
+            biased;
+            ended = ended => ended,
+            () = shared.nobody_takes(waiting.number) => return Err(Error::unavailable(BUSY, BUSY_TEXT)),
+        };
         waiting.has_ended = true;
         let dropped = || Error::new(DROPPED, "the worker ended without an answer");
         ended.unwrap_or_else(|_| Err(dropped()))

@@ -40,7 +40,7 @@ mod _native {
     #[pymodule_export]
     use super::policy::{Decision, Policy};
     #[pymodule_export]
-    use super::retry::{Breaker, Budget, Call, Clock, Retrier, Step};
+    use super::retry::{Breaker, Budget, Call, Clock, Retrier, Step, seconds};
 }
 
 /// An error with its causes, as the text of an exception.

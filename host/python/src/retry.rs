@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use backstop_core::lock::lock;
 use backstop_core::policy::Profile;
+use backstop_files::values::parse_span;
 use backstop_retry::stepped::{self, Options, Stepped, SteppedClock};
 use backstop_retry::{BreakerSettings, BreakerState, BudgetSettings, Event, RetryError};
 use pyo3::exceptions::PyValueError;
@@ -18,6 +19,14 @@ use crate::text;
 fn time(name: &str, seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| PyValueError::new_err(format!("{name}: expected a time from 0")))
+}
+
+/// The seconds of a text such as `1m30s`.
+#[pyfunction]
+pub(crate) fn seconds(name: &str, text: &str) -> PyResult<f64> {
+    let span =
+        parse_span(text).map_err(|error| PyValueError::new_err(format!("{name}: {error}")))?;
+    Ok(span.as_secs_f64())
 }
 
 /// A clock for tests, which moves on when a call waits.

@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 
 use backstop_core::failure::{Error, Timestamp};
 use backstop_core::lock::lock;
-use backstop_time::{Clock, Deadline, Sleep};
+use backstop_time::{Clock, Deadline, Sleep, TestClock, TokioClock};
 
 use crate::attempt::Attempt;
 use crate::builder::{BuildError, RetrierBuilder};
@@ -100,14 +100,8 @@ pub struct SteppedClock(Arc<Time>);
 #[derive(Debug)]
 enum Time {
     Real,
-    Virtual {
-        start: Instant,
-        elapsed: Mutex<Duration>,
-    },
+    ByHand(TestClock),
 }
-
-/// The time of day at which a virtual clock begins: 2026-01-01T00:00:00Z, as that of a [`TestClock`](crate::TestClock).
-const EPOCH: Timestamp = Timestamp(1_767_225_600_000);
 
 /// How often a call looks whether its bulkhead has a place.
 const PLACE_CHECK: Duration = Duration::from_millis(5);
@@ -244,44 +238,39 @@ impl SteppedClock {
 
     /// A time that moves on by [`advance`](Self::advance) alone.
     pub fn by_hand() -> Self {
-        Self(Arc::new(Time::Virtual {
-            start: backstop_core::clock::instant(),
-            elapsed: Mutex::default(),
-        }))
+        Self(Arc::new(Time::ByHand(TestClock::by_hand())))
     }
 
-    /// Moves a virtual time on. The time of this machine moves on by itself.
+    /// Moves a time by hand on. The time of this machine moves on by itself.
     pub fn advance(&self, time: Duration) {
-        if let Time::Virtual { elapsed, .. } = &*self.0 {
-            *lock(elapsed) += time;
+        if let Time::ByHand(clock) = &*self.0 {
+            clock.advance(time);
         }
     }
 
-    /// The virtual time that has passed; `None` for the time of this machine.
+    /// The time by hand that has passed; `None` for the time of this machine.
     pub fn elapsed(&self) -> Option<Duration> {
         match &*self.0 {
             Time::Real => None,
-            Time::Virtual { elapsed, .. } => Some(*lock(elapsed)),
+            Time::ByHand(clock) => Some(clock.elapsed()),
+        }
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        match &*self.0 {
+            Time::Real => &TokioClock,
+            Time::ByHand(clock) => clock,
         }
     }
 }
 
 impl Clock for SteppedClock {
     fn now(&self) -> Instant {
-        match &*self.0 {
-            Time::Real => backstop_core::clock::instant(),
-            Time::Virtual { start, elapsed } => *start + *lock(elapsed),
-        }
+        self.clock().now()
     }
 
     fn time(&self) -> Timestamp {
-        match self.elapsed() {
-            None => backstop_core::clock::now(),
-            Some(elapsed) => {
-                let passed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-                Timestamp(EPOCH.0.saturating_add(passed))
-            }
-        }
+        self.clock().time()
     }
 
     fn sleep_until(&self, until: Instant) -> Sleep {
@@ -303,133 +292,5 @@ impl Clock for SteppedClock {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{End, FullJitter, Linear};
-
-    /// Drives a call whose attempts end so, in virtual time, and returns the waits and the end.
-    fn drive(
-        retrier: &Stepped,
-        options: Options,
-        mut outcome: impl FnMut(u32) -> Result<(), Error>,
-    ) -> (Vec<Duration>, Option<RetryError<Error>>) {
-        let mut call = retrier.call(options);
-        let mut waits = Vec::new();
-        let mut step = call.begin();
-        loop {
-            step = match step {
-                Step::Attempt { attempt, .. } => match outcome(attempt.number()) {
-                    Ok(()) => call.succeeded(),
-                    Err(error) => call.failed(error),
-                },
-                Step::Wait(time) => {
-                    waits.push(time);
-                    retrier.clock().advance(time);
-                    call.waited()
-                }
-                Step::Succeeded => return (waits, None),
-                Step::Ended(error) => return (waits, Some(*error)),
-            }
-        }
-    }
-
-    fn linear() -> Stepped {
-        let policy = Linear::default()
-            .base(Duration::from_secs(1))
-            .max_attempts(4);
-        let builder = Retrier::builder().policy(policy).seed(7);
-        Stepped::with(builder, SteppedClock::by_hand()).unwrap()
-    }
-
-    fn busy() -> Result<(), Error> {
-        Err(Error::new("HTTP 503", "busy"))
-    }
-
-    #[test]
-    fn a_call_waits_as_its_policy_decides_and_ends() {
-        let seconds = |number| Duration::from_secs(number);
-        let (waits, error) = drive(&linear(), Options::default(), |_| busy());
-        assert_eq!(waits, [seconds(1), seconds(2), seconds(3)]);
-        assert_eq!(error.unwrap().end(), End::GaveUp);
-
-        let third = |number| if number == 3 { Ok(()) } else { busy() };
-        let (waits, error) = drive(&linear(), Options::default(), third);
-        assert_eq!(waits, [seconds(1), seconds(2)]);
-        assert!(error.is_none());
-    }
-
-    #[test]
-    fn no_wait_begins_that_cannot_end_before_the_deadline() {
-        let options = Options {
-            deadline: Some(Duration::from_secs(2).into()),
-            ..Options::default()
-        };
-        let (waits, error) = drive(&linear(), options, |_| busy());
-        assert_eq!(waits, [Duration::from_secs(1)]);
-        assert_eq!(error.unwrap().end(), End::DeadlineExceeded);
-    }
-
-    #[test]
-    fn retries_without_a_delay_come_at_once() {
-        let builder = Retrier::builder()
-            .policy(FullJitter::default().max_attempts(9))
-            .max_delay(Duration::ZERO);
-        let retrier = Stepped::with(builder, SteppedClock::by_hand()).unwrap();
-        let mut attempts = 0;
-        let (waits, error) = drive(&retrier, Options::default(), |_| {
-            attempts += 1;
-            busy()
-        });
-        assert_eq!((waits.len(), attempts), (0, 9));
-        assert_eq!(error.unwrap().attempts(), 9);
-    }
-
-    #[test]
-    fn an_attempt_is_cut_short_by_who_can() {
-        let builder = Retrier::builder()
-            .attempt_timeout(Duration::from_secs(2))
-            .max_attempts(1);
-        let retrier = Stepped::with(builder, SteppedClock::by_hand()).unwrap();
-        let mut call = retrier.call(Options::default());
-        let Step::Attempt { cut_after, .. } = call.begin() else {
-            panic!("a call begins with an attempt");
-        };
-        assert_eq!(cut_after, Some(Duration::from_secs(2)));
-        retrier.clock().advance(Duration::from_secs(2));
-        let Step::Ended(error) = call.waited() else {
-            panic!("it was the only attempt");
-        };
-        assert_eq!(error.ended().description().unwrap().code, "Timeout");
-    }
-
-    #[test]
-    fn a_call_that_finds_its_bulkhead_full_looks_again() {
-        let bulkhead = crate::Bulkhead::new("payments", 1);
-        let builder = Retrier::builder().bulkhead(&bulkhead);
-        let retrier = Stepped::with(builder, SteppedClock::by_hand()).unwrap();
-        let (mut first, mut second) = (
-            retrier.call(Options::default()),
-            retrier.call(Options::default()),
-        );
-        assert!(matches!(first.begin(), Step::Attempt { .. }));
-        assert!(matches!(second.begin(), Step::Wait(PLACE_CHECK)));
-        assert!(matches!(second.waited(), Step::Wait(PLACE_CHECK)));
-        assert!(matches!(first.succeeded(), Step::Succeeded));
-        assert!(matches!(second.waited(), Step::Attempt { .. }));
-    }
-
-    #[test]
-    fn a_call_that_is_dropped_gives_back_what_it_has_reserved() {
-        let budget = crate::Budget::aws_2_1();
-        let full = budget.left();
-        let builder = Retrier::builder().budget(&budget).max_attempts(3);
-        let retrier = Stepped::with(builder, SteppedClock::by_hand()).unwrap();
-        let mut call = retrier.call(Options::default());
-        assert!(matches!(call.begin(), Step::Attempt { .. }));
-        let waits = call.failed(Error::new("HTTP 503", ""));
-        assert!(matches!(waits, Step::Wait(_)), "{waits:?}");
-        assert!(budget.left() < full);
-        drop(call);
-        assert_eq!(budget.left(), full);
-    }
-}
+#[path = "stepped_tests.rs"]
+mod tests;

@@ -14,11 +14,12 @@ import pytest
 
 import backstop
 
-FAST = {"base": "1ms", "cap": "1ms"}
+# Of whole seconds: no retry comes before the host has done with the attempt.
+SHORT = {"base": "1ms", "cap": "1ms", "floor": "1ms"}
 
 
 def serve(handler, bodies, **options):
-    options = {"settings": FAST, "max_attempts": 2, "cache": "off", **options}
+    options = {"settings": SHORT, "max_attempts": 2, "cache": "off", **options}
     return backstop.worker("local:orders", handler, messages=bodies, **options).run()
 
 
@@ -67,7 +68,7 @@ def test_a_coroutine_function_handles_many_at_once():
     assert 10 < most <= 40
 
 
-def test_functions_that_wait_run_at_once_within_the_threads():
+def test_functions_that_wait_run_at_once():
     lock = threading.Lock()
     under_way = most = 0
 
@@ -80,8 +81,73 @@ def test_functions_that_wait_run_at_once_within_the_threads():
         with lock:
             under_way -= 1
 
-    assert counts(serve(ship, range(60), threads=7)) == (60, 0, 0)
-    assert 3 < most <= 7
+    assert counts(serve(ship, range(60), max_in_flight=20)) == (60, 0, 0)
+    assert 5 < most <= 20
+
+
+def test_what_no_thread_has_taken_is_no_attempt():
+    """The worker is one of the crates' own parts, since the package always has a thread that takes."""
+    from types import SimpleNamespace
+
+    from backstop import _native
+
+    jobs = _native.Jobs(False)
+    options = [("max_attempts", ["1"]), ("cache", ["off"]), ("visibility_timeout", ["30s"])]
+    host = _native.Host([SimpleNamespace(url="local:orders", options=options, jobs=jobs, messages=["a"])])
+    host.start()
+    time.sleep(6)  # a second longer than a message may wait for a thread
+    (job,) = jobs.take(1, False)
+    assert job.message.receive_count > 1
+    job.done()
+    with pytest.raises(RuntimeError, match="the host runs"):
+        host.result()
+    while True:
+        try:
+            ((_, succeeded, retried, dead),) = host.result()
+            break
+        except RuntimeError:
+            time.sleep(0.05)
+    assert (succeeded, retried, dead) == (1, 0, 0)
+
+
+def test_a_machine_without_threads_does_not_end_the_worker(monkeypatch):
+    class None_(threading.Thread):
+        made = 0
+
+        def start(self):
+            type(self).made += 1
+            if self.made > 1:
+                raise RuntimeError("can't start new thread")
+            super().start()
+
+    monkeypatch.setattr("backstop.attempts.threading.Thread", None_)
+    assert counts(serve(lambda message: time.sleep(0.001), range(20))) == (20, 0, 0)
+    assert None_.made > 1
+
+
+def test_a_queue_that_is_filled_with_nothing_ends():
+    assert counts(serve(lambda message: None, [])) == (0, 0, 0)
+
+
+def test_a_worker_that_is_served_is_not_served_twice():
+    begun = threading.Event()
+    go_on = threading.Event()
+
+    @backstop.worker("local:orders", messages=["a"], cache="off")
+    def ship(message):
+        begun.set()
+        go_on.wait()
+
+    served = threading.Thread(target=ship.run)
+    served.start()
+    begun.wait()
+    with pytest.raises(RuntimeError, match="is served already"):
+        ship.run()
+    go_on.set()
+    served.join()
+    assert counts(ship.run()) == (1, 0, 0)
+    with pytest.raises(ValueError, match="two queues are called"):
+        backstop.run(ship, ship)
 
 
 def test_threads_keep_what_is_theirs():
@@ -93,8 +159,8 @@ def test_threads_keep_what_is_theirs():
             local.client = object()
             made.append(local.client)
 
-    assert counts(serve(ship, range(500), threads=4)) == (500, 0, 0)
-    assert len(made) <= 4
+    assert counts(serve(ship, range(500), max_in_flight=50)) == (500, 0, 0)
+    assert len(made) <= 50
 
 
 def test_an_attempt_that_takes_too_long_is_cancelled():
