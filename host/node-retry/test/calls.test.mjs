@@ -54,7 +54,7 @@ test('no wait begins that cannot end before the deadline', async () => {
   assert.deepEqual([error.name, error.timeLeft, clock.elapsed], ['DeadlineExceeded', 1000, 3000]);
   const past = await ended(run(busy, { deadline: new Date(clock.time() - 1) }));
   assert.equal(past.message, 'the deadline had passed before the first attempt');
-  assert.equal(past.cause, undefined);
+  assert.deepEqual([past.cause, past.code, past.status], [undefined, 'Timeout', undefined]);
 });
 
 test('a timeout and a deadline cut an attempt short and abort its signal', async () => {
@@ -107,6 +107,14 @@ test('a breaker refuses calls at once, and says when it probes', async () => {
   assert.deepEqual([error.name, error.attempts, error.refusedBy, error.code, error.status], ['BreakerOpen', 0, 'payments', 'BreakerOpen', 503]);
   assert.ok(error.nextProbe > 0 && error.nextProbe <= 4000 && error.retryAfter === error.nextProbe);
   assert.equal(breaker.status.state, 'open');
+});
+
+test('the retryAfter of a call that a breaker ends is the longer of both times', async () => {
+  const breaker = new Breaker('payments', { minimum: 1, shortestOutage: 0 });
+  const { run } = await seconds({ breaker });
+  const error = await ended(run(() => Promise.reject(failing('HTTP 503', { status: 503, retryAfter: 1 }))));
+  assert.deepEqual([error.name, error.code, error.failure.retryAfter], ['BreakerOpen', 'HTTP 503', 1]);
+  assert.ok(error.nextProbe > 1 && error.retryAfter === error.nextProbe);
 });
 
 test('a bulkhead has so many attempts under way, first come, first served', async () => {

@@ -52,17 +52,18 @@ export class RetryError extends Error {
     if (reader.number()) this.decision = readDecision(reader);
   }
 
-  /** The code of the last failure, such as `ThrottlingException` or `HTTP 503`; for a call that was never made, the end. */
+  /** The code of the last failure, such as `ThrottlingException` or `HTTP 503`. Without a failure, it is `Timeout` if the deadline had passed, or `BreakerOpen` or `BulkheadFull` with the status 503. */
   get code(): string {
-    return this.failure?.code ?? this.name;
+    return this.failure?.code ?? (this.end === 'deadline-exceeded' ? 'Timeout' : this.name);
   }
 
   get status(): number | undefined {
-    return this.failure ? this.failure.status : 503;
+    return this.failure || this.end === 'deadline-exceeded' ? this.failure?.status : 503;
   }
 
+  /** The time that the last failure asked for, or until the breaker's next probe, whichever is longer. */
   get retryAfter(): number | undefined {
-    return this.failure?.retryAfter ?? this.nextProbe;
+    return Math.max(this.failure?.retryAfter ?? 0, this.nextProbe ?? 0) || (this.failure?.retryAfter ?? this.nextProbe);
   }
 }
 
