@@ -55,7 +55,7 @@ pub fn parse_duration(text: &str) -> Result<u64, ParseDurationError> {
     Ok(total)
 }
 
-// The other one is at the end.
+// That of the feature is at the end: the lines of a panic are part of the built-in policies.
 #[cfg(not(feature = "small"))]
 fn split_where(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(ends).unwrap_or(text.len()))
