@@ -1,6 +1,7 @@
 //! The start of `backstop run`: what it serves, and its errors when it cannot start.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use ::backstop_telemetry::{Kind, METRICS};
 use aws_sdk_sqs::types::QueueAttributeName as Q;
@@ -316,6 +317,28 @@ async fn a_local_queue_is_filled_from_lines_and_the_run_ends_when_it_is_empty() 
         .map(str::to_owned)
         .collect();
     assert_eq!(done, ["one", "two", "three"].map(str::to_owned).into());
+}
+
+/// Of two delays of at most a millisecond, each is none or, rounded up, a second.
+#[tokio::test]
+async fn a_message_without_a_delay_does_not_wait_for_its_visibility_timeout() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = folder.path().join("lines");
+    std::fs::write(&lines, "1\n2\n3\n4\n5\n").unwrap();
+    let mut arguments = vec!["--queue-url", "local:try", "--exec", "false"];
+    arguments.extend([
+        "--set",
+        "base=1ms",
+        "--set",
+        "cap=1ms",
+        "--max-attempts",
+        "3",
+    ]);
+    arguments.extend(["--messages", lines.to_str().unwrap()]);
+    let running = Running::start(&arguments).await;
+    let ended = tokio::time::timeout(Duration::from_secs(25), running.ended()).await;
+    let (code, counts) = ended.expect("the visibility timeout is 30 s");
+    assert_eq!((code, counts[0]["retried"].as_u64()), (0, Some(10)));
 }
 
 #[tokio::test]

@@ -160,6 +160,17 @@ impl History {
         self.received_without_an_attempt(message);
     }
 
+    /// A message that was [skipped](Self::skipped) is attempted after all.
+    pub(super) fn attempted(&self, message: &Message) {
+        self.change(message, |remembered| {
+            remembered.unattempted = remembered.unattempted.saturating_sub(1);
+        });
+        if let Some((_, receives)) = self.kept.as_ref().filter(|_| message.envelope.is_none()) {
+            let mut receives = lock(receives);
+            returned::take_back(&mut receives, &message.id);
+        }
+    }
+
     /// The message was returned without an attempt.
     pub(super) fn handed_back(&self, message: &Message) {
         self.received_without_an_attempt(message);

@@ -73,9 +73,7 @@ impl IntoIterator for Messages {
 pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat: &Heartbeat) {
     // At the end of a lane, nobody asks whether the consumer stops: that takes a lock.
     while !messages.is_empty()
-        && !shared.gate.is_closed()
-        && !shared.controls.is_paused()
-        && !shared.stop.is_cancelled()
+        && attempts_begin(shared)
         && let Some(message) = messages.take()
     {
         let in_hand = InHand(shared, &message);
@@ -116,6 +114,11 @@ pub(super) async fn run(shared: &Arc<Shared>, mut messages: Messages, heartbeat:
     }
 }
 
+/// Whether attempts begin now.
+fn attempts_begin(shared: &Shared) -> bool {
+    !shared.gate.is_closed() && !shared.controls.is_paused() && !shared.stop.is_cancelled()
+}
+
 /// A receive that is in hand until this is dropped, also by a panic.
 struct InHand<'a>(&'a Shared, &'a Message);
 
@@ -133,7 +136,7 @@ async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heart
         return requests::delete(shared, message).await;
     }
     let is_left_over = shared.history.is_left_over(message);
-    if !is_left_over && !shared.receipts.begins(message) {
+    if !is_left_over && !begins(shared, message).await {
         // What is done about the message is done by the receipt handle of its last receive.
         tracing::info!(
             "the message was received twice, because its visibility timeout was over: this receive is not attempted"
@@ -153,6 +156,23 @@ async fn receive(shared: &Arc<Shared>, message: &Arc<Message>, heartbeat: &Heart
         shared.copies.release(message);
     }
     is_removed
+}
+
+/// Whether this receive of a message is attempted, at once or after an earlier one.
+async fn begins(shared: &Shared, message: &Arc<Message>) -> bool {
+    if shared.receipts.begins(message) {
+        return true;
+    }
+    if !shared.receipts.follows(message).await {
+        return false;
+    }
+    shared.history.attempted(message);
+    let begins = attempts_begin(shared);
+    if !begins {
+        Box::pin(hand_back(shared, [Arc::clone(message)])).await;
+        shared.receipts.settled(message);
+    }
+    begins
 }
 
 /// Handles a message that has its turn. Returns whether it has left the queue.

@@ -1,13 +1,17 @@
 //! Which receive of a message counts: a host that was frozen, or whose requests were late, receives a message again that it has in hand.
 //!
 //! By the receipt handle of the earlier receive nothing can be changed any more. So the last receive counts: one that waits for its turn takes the place of the earlier one, and while an attempt is under way, what follows from it is done by the last receipt handle. No message is attempted twice at once by one host.
+//!
+//! A message that is visible again at once may also be received before its host knows that it is: the later receive [follows](Receipts::follows) then.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use backstop_core::lock::lock;
+use tokio::sync::Notify;
 
 use super::recent::Key;
 use crate::queue::Message;
@@ -17,6 +21,8 @@ use crate::queue::Message;
 pub(super) struct Receipts {
     in_hand: Mutex<HashMap<Key, InHand>>,
     hashes: RandomState,
+    /// Something has ended that a later receive may wait for.
+    changed: Notify,
 }
 
 #[derive(Debug)]
@@ -25,11 +31,26 @@ struct InHand {
     /// The receives in hand.
     receives: usize,
     stage: Stage,
+    /// It is made visible again at once, so that the receive after that is one of its own.
+    returns: bool,
 }
 
 impl InHand {
     fn is_next(&self, message: &Arc<Message>) -> bool {
         self.stage == Stage::Waits && Arc::ptr_eq(&self.last, message)
+    }
+
+    /// See [`Receipts::follows`]; `None` as long as it is not known.
+    fn follows(&mut self, message: &Arc<Message>) -> Option<bool> {
+        if !self.returns || !Arc::ptr_eq(&self.last, message) {
+            return Some(false);
+        }
+        let is_over = self.stage == Stage::Settled || self.receives == 1;
+        is_over.then(|| {
+            self.returns = false;
+            self.stage = Stage::UnderWay;
+            true
+        })
     }
 }
 
@@ -58,6 +79,7 @@ impl Receipts {
                         last: Arc::clone(message),
                         receives: 1,
                         stage: Stage::Waits,
+                        returns: false,
                     });
                 }
                 Entry::Occupied(entry) => {
@@ -94,7 +116,23 @@ impl Receipts {
         begins
     }
 
-    /// The last receive of a message that is attempted, if it has another receipt handle.
+    /// Whether this receive is the one after a [return](Self::returns) of the message, and is attempted once the earlier receive is over: waits for that. An attempt is under way from then on.
+    pub(super) async fn follows(&self, message: &Arc<Message>) -> bool {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(follows) = self
+                .lock()
+                .get_mut(&self.key(message))
+                .map_or(Some(false), |it| it.follows(message))
+            {
+                return follows;
+            }
+            changed.await;
+        }
+    }
+
+    /// The last receive of a message that is attempted, if it has another receipt handle: what follows is done by that.
     pub(super) fn later(&self, message: &Message) -> Option<Arc<Message>> {
         let all = self.lock();
         let in_hand = all.get(&self.key(message))?;
@@ -117,19 +155,25 @@ impl Receipts {
 
     /// The last change of the visibility of this message is made.
     pub(super) fn settling(&self, message: &Message) {
-        self.change(message, Stage::Settling);
+        if let Some(in_hand) = self.lock().get_mut(&self.key(message)) {
+            in_hand.stage = Stage::Settling;
+        }
+    }
+
+    /// This message is made visible again at once, as the last thing that is done about it. It may be received before that is known.
+    pub(super) fn returns(&self, message: &Message) {
+        if let Some(in_hand) = self.lock().get_mut(&self.key(message)) {
+            in_hand.stage = Stage::Settling;
+            in_hand.returns = true;
+        }
     }
 
     /// What follows from the attempt of this message is done.
     pub(super) fn settled(&self, message: &Message) {
-        self.change(message, Stage::Settled);
-    }
-
-    fn change(&self, message: &Message, stage: Stage) {
-        let mut all = self.lock();
-        if let Some(in_hand) = all.get_mut(&self.key(message)) {
-            in_hand.stage = stage;
+        if let Some(in_hand) = self.lock().get_mut(&self.key(message)) {
+            in_hand.stage = Stage::Settled;
         }
+        self.changed.notify_waiters();
     }
 
     /// This receive is no longer in hand.
@@ -140,6 +184,8 @@ impl Receipts {
             in_hand.receives -= 1;
             if in_hand.receives == 0 {
                 entry.remove();
+            } else {
+                self.changed.notify_waiters();
             }
         }
     }
@@ -156,6 +202,8 @@ impl Receipts {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
     use crate::queue::{ReceiptHandle, ordinary_message};
 
@@ -238,6 +286,60 @@ mod tests {
         receipts.ended(&later);
         let next = receive(&receipts, "c");
         assert!(receipts.begins(&next) && !receipts.begins(&older));
+    }
+
+    /// Whether a receive follows, if that is known yet.
+    fn follows(receipts: &Receipts, message: &Arc<Message>) -> Option<bool> {
+        let mut context = Context::from_waker(Waker::noop());
+        match pin!(receipts.follows(message)).poll(&mut context) {
+            Poll::Ready(follows) => Some(follows),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn a_message_that_returns_at_once_is_attempted_after_the_attempt_before() {
+        let receipts = Receipts::default();
+        let older = receive(&receipts, "a");
+        assert!(receipts.begins(&older));
+        receipts.returns(&older);
+        let later = receive(&receipts, "b");
+        assert!(!receipts.begins(&later));
+        assert_eq!(follows(&receipts, &later), None);
+        receipts.settled(&older);
+        assert_eq!(follows(&receipts, &later), Some(true));
+        // Once.
+        assert!(!receipts.begins(&later));
+        let last = receive(&receipts, "c");
+        assert_eq!(follows(&receipts, &last), Some(false));
+        receipts.ended(&older);
+        receipts.settled(&later);
+        receipts.ended(&later);
+        receipts.ended(&last);
+        assert!(receipts.lock().is_empty());
+    }
+
+    #[test]
+    fn of_two_receives_after_a_return_the_last_one_follows_also_if_the_attempt_was_dropped() {
+        let receipts = Receipts::default();
+        let older = receive(&receipts, "a");
+        assert!(receipts.begins(&older));
+        receipts.returns(&older);
+        let (later, last) = (receive(&receipts, "b"), receive(&receipts, "c"));
+        assert_eq!(follows(&receipts, &later), Some(false));
+        receipts.ended(&later);
+        assert_eq!(follows(&receipts, &last), None);
+        receipts.ended(&older);
+        assert_eq!(follows(&receipts, &last), Some(true));
+    }
+
+    #[test]
+    fn nothing_follows_on_an_attempt_whose_message_does_not_return() {
+        let receipts = Receipts::default();
+        let older = receive(&receipts, "a");
+        assert!(receipts.begins(&older));
+        let later = receive(&receipts, "b");
+        assert_eq!(follows(&receipts, &later), Some(false));
     }
 
     #[test]

@@ -31,6 +31,11 @@ pub(super) async fn hide(
     message: &Message,
     timeout: VisibilityTimeout,
 ) -> (Option<Arc<Message>>, Result<(), SubmitError>) {
+    if timeout == VisibilityTimeout::ZERO {
+        // A receive that comes meanwhile is that of the next attempt.
+        shared.receipts.returns(message);
+        return (None, shared.settler.take(message).hide(timeout).await);
+    }
     shared.receipts.settling(message);
     let hidden = shared.settler.take(message).hide(timeout).await;
     match shared.receipts.later(message) {
@@ -74,6 +79,7 @@ pub(super) async fn hand_back(shared: &Shared, messages: impl IntoIterator<Item 
         shared.history.handed_back(&message);
         shared.stats.handed_back.add(1);
         let visible = VisibilityTimeout::ZERO;
+        shared.receipts.returns(&message);
         if let Err(error) = shared.settler.change_visibility_now(&message, visible, until).await {
             tracing::warn!(id = message.id, %error, "a message could not be returned to the queue: it is delivered again when its visibility timeout ends");
         }

@@ -94,6 +94,16 @@ pub(super) fn count(receives: &mut Receives, id: &str) {
     }
 }
 
+/// A receive that was counted is an attempt after all.
+pub(super) fn take_back(receives: &mut Receives, id: &str) {
+    if let Some(count) = receives.get_mut(id) {
+        *count -= 1;
+        if *count == 0 {
+            receives.remove(id);
+        }
+    }
+}
+
 /// What a file holds; nothing if it is damaged, or older than any message.
 fn read(path: &Path) -> Receives {
     let is_old = fs::metadata(path)
