@@ -1,15 +1,16 @@
 //! Attempts that wait for Python, and who takes them: threads that wait ([`Jobs::take`]), or an event loop that is woken by a descriptor ([`Jobs::take_now`]).
 //!
-//! Few threads are best for handlers that never wait, since they share one lock, and many for handlers that do. So a thread is woken if none works, or if those that work have taken nothing for a while ([`STALLED`]): they wait for something, or compute.
+//! Few threads are best for handlers that compute, since they share the interpreter's lock, and many for handlers that wait. So a thread is woken if none works, or if those that work have taken nothing for a while ([`STALLED`]). If it gets the lock at once, they wait for something, and it takes a job. If not, they compute, and it only takes one if that lasts ([`COMPUTES`]).
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use backstop::{Error, Handler};
+use backstop_core::clock;
 use backstop_core::lock::{lock, unpoisoned};
 use pyo3::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
@@ -23,6 +24,12 @@ const LONGEST_UNTAKEN: Duration = Duration::from_secs(5);
 
 /// After this time without a job that was taken, one more thread takes jobs.
 const STALLED: Duration = Duration::from_micros(500);
+
+/// A thread that waits this long for the interpreter's lock waits for one that computes.
+const CONTENDED: Duration = Duration::from_millis(1);
+
+/// After this time without a job that was taken, one more thread takes jobs also if others compute.
+const COMPUTES: Duration = Duration::from_millis(50);
 
 /// The jobs of one worker. The host's handler puts them in, Python takes them out.
 #[pyclass(frozen, module = "backstop")]
@@ -41,14 +48,15 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Queued>,
-    /// Threads that wait for a job.
+    /// Threads without a job: they wait for one.
     idle: usize,
     /// Threads that have a job.
     working: usize,
     /// One of the idle threads looks whether those that work are stalled.
     is_watched: bool,
-    /// How many jobs were taken.
+    /// How often jobs were taken, and when last.
     taken: u64,
+    last_taken: Option<Instant>,
     /// The next job's number.
     next: u64,
     /// Jobs of an event loop whose attempts have ended from outside.
@@ -101,14 +109,24 @@ impl Jobs {
         if has_worked {
             state.working -= 1;
         }
-        let queued = match state.take(most) {
-            taken if !taken.is_empty() => taken,
-            _ => {
-                drop(state);
-                py.detach(|| self.0.wait(most))
-            }
+        // A new thread is a spare one: it waits like the others.
+        let goes_on = has_worked || state.working == 0;
+        let mut taken = if goes_on {
+            state.take(most)
+        } else {
+            Vec::new()
         };
-        queued.into_iter().map(|it| Job::new(py, it)).collect()
+        let is_idle = taken.is_empty();
+        state.idle += usize::from(is_idle);
+        drop(state);
+        while taken.is_empty() {
+            let Some(woken) = py.detach(|| self.0.wait()) else {
+                break;
+            };
+            taken = self.0.take_after(&woken, most);
+        }
+        self.0.lock().idle -= usize::from(is_idle);
+        taken.into_iter().map(|it| Job::new(py, it)).collect()
     }
 
     /// Whether one more thread is needed: no other one waits for what comes next.
@@ -174,6 +192,7 @@ impl State {
         }
         if !taken.is_empty() {
             self.taken += 1;
+            self.last_taken = Some(clock::instant());
             self.working += 1;
         }
         taken
@@ -237,43 +256,62 @@ impl Shared {
         }
     }
 
-    /// Waits until there is a job for this thread.
-    fn wait(&self, most: usize) -> Vec<Queued> {
+    /// Waits until there may be a job for this thread; `None` once there will be no more.
+    fn wait(&self) -> Option<Woken> {
         let mut state = self.lock();
         loop {
             if state.waiting.is_empty() {
                 if state.is_closed {
-                    return Vec::new();
+                    return None;
                 }
                 state.is_watched = false;
-                state.idle += 1;
                 state = unpoisoned(self.changed.wait(state));
-                state.idle -= 1;
                 continue;
             }
-            let before = state.taken;
+            let taken = state.taken;
             if state.working > 0 {
                 // It watches, also when others are woken meanwhile.
                 state.is_watched = true;
-                state.idle += 1;
                 (state, _) = unpoisoned(self.changed.wait_timeout(state, STALLED));
-                state.idle -= 1;
-                if state.taken != before && state.working > 0 {
+                if state.taken != taken && state.working > 0 {
                     continue;
                 }
             }
-            let taken = state.take(most);
-            if taken.is_empty() {
-                continue;
+            return Some(Woken {
+                at: clock::instant(),
+                taken,
+            });
+        }
+    }
+
+    /// Takes jobs for a thread that has the interpreter's lock now, unless those that work go on without it.
+    fn take_after(&self, woken: &Woken, most: usize) -> Vec<Queued> {
+        let mut state = self.lock();
+        if state.working > 0 {
+            let now = clock::instant();
+            let since = state.last_taken.unwrap_or(woken.at);
+            let computes = now.duration_since(woken.at) >= CONTENDED;
+            if state.taken != woken.taken || computes && now.duration_since(since) < COMPUTES {
+                return Vec::new();
             }
+        }
+        let taken = state.take(most);
+        if !taken.is_empty() {
             // Another one watches what is left.
-            state.is_watched = !state.waiting.is_empty() && state.idle > 0;
+            state.is_watched = !state.waiting.is_empty() && state.idle > 1;
             if state.is_watched {
                 self.changed.notify_one();
             }
-            return taken;
         }
+        taken
     }
+}
+
+/// A thread that was woken.
+struct Woken {
+    at: Instant,
+    /// How often jobs had been taken.
+    taken: u64,
 }
 
 #[pymethods]
