@@ -91,8 +91,8 @@ class Scenario(pytest.Item):
         if not isinstance(excinfo.value, NotPassed):
             return super().repr_failure(excinfo, style)
         rows = [row for row in self.line.get("rows", []) if not row.get("holds", True)]
-        told = [f"{row['what']}: expected {row['expected']}, got {row['got']}" for row in rows]
-        return "\n".join(told) or json.dumps(self.line, indent=2)
+        differences = [f"{row['what']}: expected {row['expected']}, got {row['got']}" for row in rows]
+        return "\n".join(differences) or json.dumps(self.line, indent=2)
 
     def reportinfo(self) -> Tuple[pathlib.Path, Optional[int], str]:
         return self.path, (self.line.get("line") or 1) - 1, self.name

@@ -262,7 +262,7 @@ class TestClock:
         self._clock.advance(seconds("advance", time))
 
 
-def _observer(tell: Callable[[Event], None]) -> Callable[..., None]:
+def _observer(on_event: Callable[[Event], None]) -> Callable[..., None]:
     def observe(kind: str, attempts: int, code: Optional[str], made: Optional[_native.Decision], delay: Optional[float], end: Optional[str]) -> None:
         event = Event(
             kind=kind,
@@ -273,7 +273,7 @@ def _observer(tell: Callable[[Event], None]) -> Callable[..., None]:
             end=end,
         )
         try:
-            tell(event)
+            on_event(event)
         except Exception:
             _logger.exception("on_event of a retrier has failed")
 

@@ -228,7 +228,7 @@ impl Shared {
             self.changed.notify_one();
         }
         if is_first {
-            self.tell_loop();
+            self.wake_loop();
         }
         number
     }
@@ -249,7 +249,7 @@ impl Shared {
     }
 
     /// Makes the descriptor readable, if there is one.
-    fn tell_loop(&self) {
+    fn wake_loop(&self) {
         if let Some(event) = &self.event {
             // Only a counter that is full can't be written, and then it is readable.
             let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
@@ -388,7 +388,7 @@ impl Drop for Waiting<'_> {
         }
         if self.shared.event.is_some() {
             self.shared.lock().over.push(self.number);
-            self.shared.tell_loop();
+            self.shared.wake_loop();
         }
     }
 }

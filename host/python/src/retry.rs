@@ -212,7 +212,7 @@ impl Retrier {
             builder = builder.breaker(&breaker.get().0);
         }
         if let Some(observer) = parts.observer {
-            builder = builder.observe(move |event: &Event<'_>| tell(&observer, event));
+            builder = builder.observe(move |event: &Event<'_>| report(&observer, event));
         }
         let clock = parts
             .clock
@@ -242,8 +242,8 @@ impl Retrier {
     }
 }
 
-/// Tells Python what happened in a call: `observer(event, attempt, code, class, delay, end)`.
-fn tell(observer: &Py<PyAny>, event: &Event<'_>) {
+/// Reports to Python what happened in a call: `observer(event, attempt, code, class, delay, end)`.
+fn report(observer: &Py<PyAny>, event: &Event<'_>) {
     let (kind, attempts, decision, code, delay, end) = match event {
         Event::Succeeded { attempts, .. } => ("succeeded", *attempts, None, None, None, None),
         Event::Retrying {
@@ -276,8 +276,8 @@ fn tell(observer: &Py<PyAny>, event: &Event<'_>) {
     };
     Python::attach(|py| {
         let decision = decision.map(Decision::from);
-        let told = observer.call1(py, (kind, attempts, code, decision, delay, end));
-        if let Err(error) = told {
+        let reported = observer.call1(py, (kind, attempts, code, decision, delay, end));
+        if let Err(error) = reported {
             error.write_unraisable(py, None);
         }
     });

@@ -64,7 +64,7 @@ pub struct Options {
 /// What is next in a call.
 #[derive(Debug)]
 pub enum Step {
-    /// Make an attempt, then tell how it ended.
+    /// Make an attempt, then report how it ended.
     Attempt {
         /// Its number, and the call's deadline.
         attempt: Attempt,
@@ -86,7 +86,7 @@ pub struct Call {
     clock: SteppedClock,
 }
 
-/// What the call and the program tell each other.
+/// What the call and the program leave for each other.
 #[derive(Debug, Default)]
 struct Seat {
     begun: Option<Attempt>,
@@ -161,7 +161,7 @@ impl Stepped {
     }
 }
 
-/// Waits until the program tells how the attempt ended.
+/// Waits until the program reports how the attempt ended.
 struct Outcome(Arc<Mutex<Seat>>);
 
 impl Future for Outcome {
