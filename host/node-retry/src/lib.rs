@@ -1,13 +1,13 @@
 //! The retrier as a module of WebAssembly: what npm's `backstop-retry` is made of.
 //!
-//! The module imports nothing. JavaScript makes the attempts, waits and evaluates policies; the rules are those of `backstop-core`, which the retrier in Rust follows too. A [`call`] is a machine: JavaScript reports what happened, and the machine returns what is next. [`describe`] makes what a policy sees of an error of JavaScript.
+//! The module imports nothing. JavaScript makes the attempts, waits and evaluates policies; the rules are those of `backstop-core`, which the retrier in Rust follows too. A call is a machine: JavaScript reports what happened, and the machine returns what is next. `describe` makes what a policy sees of an error of JavaScript.
 //!
 //! | feature | the module of |
 //! |---|---|
 //! | `retrier` | `backstop-retry` |
 //! | none | the rules that an exported policy needs |
 //!
-//! Values cross as numbers, and as bytes in one [buffer](wire) for each direction.
+//! Values cross as numbers, and as bytes in one buffer (`wire`) for each direction.
 // What is exported to JavaScript has a name that the linker keeps.
 #![expect(unsafe_code, reason = "exports of a module have names of their own")]
 // With fewer features, less is used.
