@@ -11,10 +11,9 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use backstop_core::breaker::{self, Outcome, Permit, Refused, State, Status};
-use backstop_core::decision::ErrorClass;
 use backstop_core::lock::lock;
 use metrics::{Counter, Gauge};
 
@@ -159,16 +158,8 @@ impl Pass {
         self.leave(Outcome::Succeeded { at });
     }
 
-    /// The attempt failed, with this class.
-    pub(crate) fn failed(
-        mut self,
-        class: &ErrorClass,
-        at: Instant,
-        retry_after: Option<Duration>,
-        down_for: Option<Duration>,
-        random: f64,
-    ) {
-        let outcome = Outcome::of_failure(class, at, retry_after, down_for, random);
+    /// The attempt has ended like this.
+    pub(crate) fn ended(mut self, outcome: Outcome) {
         self.leave(outcome);
     }
 

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use backstop_core::backoff::Backoff;
 use backstop_core::decision::Answer;

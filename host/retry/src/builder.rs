@@ -6,9 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_core::call::LONGEST_RETRY_AFTER;
-use backstop_core::decision::LONGEST_DELAY;
-use backstop_core::failure::Milliseconds;
+use backstop_core::call::Limits;
 use backstop_core::policy::{BudgetName, PolicyError, Profile, SettingsError, by_name};
 use backstop_core::settings::Settings;
 use backstop_records::Recorder;
@@ -298,21 +296,15 @@ impl RetrierBuilder {
         let budget = self.budget.or_else(of_profile);
         let seed = self.seed.unwrap_or_else(random_seed);
         Ok(Retrier(Arc::new(Inner {
-            source: self.source.unwrap_or_else(|| format!("retrier:{name}")),
+            limits: Limits::new(
+                self.source.unwrap_or_else(|| format!("retrier:{name}")),
+                self.max_attempts,
+                self.max_delay,
+                self.max_retry_after,
+            ),
             metrics: Metrics::of(&name),
             name,
             policy,
-            max_attempts: self.max_attempts,
-            max_delay: self.max_delay.map_or(LONGEST_DELAY, |longest| {
-                Milliseconds::from_duration(longest).min(LONGEST_DELAY)
-            }),
-            max_retry_after: match (self.max_retry_after, self.max_delay) {
-                (Some(longest), _) => Milliseconds::from_duration(longest),
-                // It shortens the delay that the policy makes of it.
-                (None, Some(_)) => Milliseconds::from_duration(Duration::MAX),
-                (None, None) => LONGEST_RETRY_AFTER,
-            },
-            longest_wait: self.max_delay.unwrap_or(Duration::MAX),
             options: self.options,
             budget,
             breaker: self.breaker,

@@ -1,22 +1,22 @@
 //! The retrier, and how it decides about a failed attempt.
 
-use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use backstop_core::call::{by_call, has_room, limit_attempts};
-use backstop_core::decision::{Action, Bounds, DecidedBy, ErrorClass, Reach, decide};
-use backstop_core::failure::{self, Error, Failure, Milliseconds};
+use backstop_core::call::{Follows, Guards, Limits};
+use backstop_core::decision::{Action, DecidedBy, ErrorClass};
+use backstop_core::failure::{Error, Failure};
 use backstop_time::{Clock, Deadline};
 
 use crate::breaker::Breaker;
-use crate::budget::Budget;
+use crate::budget::{Budget, Reservation};
 use crate::bulkhead::Bulkhead;
 use crate::decider::{Decider, Evaluation};
 use crate::error::End;
 use crate::event::{Evaluated, Event, Observer};
+use crate::refusal::Refusal;
 use crate::remembered::Remembered;
 use crate::telemetry::Metrics;
 
@@ -46,14 +46,8 @@ pub struct Retrier(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) name: Arc<str>,
-    /// The `source` of failures.
-    pub(crate) source: String,
+    pub(crate) limits: Limits,
     pub(crate) policy: Decider,
-    pub(crate) max_attempts: Option<NonZeroU32>,
-    pub(crate) max_delay: Milliseconds,
-    /// The same, not rounded.
-    pub(crate) longest_wait: Duration,
-    pub(crate) max_retry_after: Milliseconds,
     pub(crate) options: CallOptions,
     pub(crate) budget: Option<Budget>,
     pub(crate) breaker: Option<Breaker>,
@@ -154,33 +148,11 @@ impl Inner {
         error: Error,
         attributes: &[(String, String)],
     ) -> Failure {
-        remembered.failed_at = self.clock.now();
-        let age = remembered
-            .failed_at
-            .saturating_duration_since(remembered.first_failed);
-        let failure = Failure {
-            message_id: remembered.id.clone(),
-            source: self.source.clone(),
-            attempt,
-            age: Milliseconds::from_duration(age),
-            failed_at: self.clock.time(),
-            previous_delay: remembered.previous_delay,
-            random: failure::random(&remembered.id, attempt),
-            error,
-            attributes: attributes.to_vec(),
-        };
-        let mut failure = match failure.within_bounds() {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(bounded) => Some(bounded),
-        }
-        .unwrap_or(failure);
-        remembered.description = failure.error.clone();
-        let asked = failure.error.retry_after;
-        failure.error.retry_after = asked.map(|it| it.min(self.max_retry_after));
-        failure
+        let now = (self.clock.now(), self.clock.time());
+        remembered.failure(&self.limits, attempt, error, attributes, now)
     }
 
-    /// What follows a failed attempt: the decision within the retrier's bounds, then the deadline, then the breaker, then the budget. The caller [reports](Self::report) it.
+    /// What follows a failed attempt, by the rules of [`Failing`](backstop_core::call::Failing). The caller [reports](Self::report) it.
     pub(crate) fn conclude(
         &self,
         remembered: &mut Remembered,
@@ -189,7 +161,6 @@ impl Inner {
         deadline: Option<Instant>,
         min_attempt_time: Duration,
     ) -> (Evaluated, Step) {
-        let reach = Reach::visibility(self.max_delay, failure.age);
         let Evaluation {
             answer,
             policy,
@@ -198,48 +169,29 @@ impl Inner {
             took,
             is_by_call,
         } = evaluation;
-        let decision = decide(failure, answer, &Bounds::default(), reach);
-        let mut decision = limit_attempts(failure, decision, self.max_attempts);
-        if is_by_call {
-            decision.decided_by = by_call();
-        }
+        let decision = self.limits.decide(failure, answer, is_by_call);
         self.metrics.failed(&decision.class);
         let now = self.clock.now();
         let time_left = deadline.map(|deadline| deadline.saturating_duration_since(now));
         remembered.reservation = None;
         if let Some(pass) = remembered.pass.take() {
-            let asked = remembered.description.retry_after;
-            let asked = asked.map(Milliseconds::as_duration);
-            let down_for = decision.down_for.map(Milliseconds::as_duration);
-            let (class, at) = (&decision.class, remembered.failed_at);
-            pass.failed(class, at, asked, down_for, failure.random);
+            pass.ended(remembered.outcome(failure, &decision));
         }
-        let step = match (&decision.action, &decision.class) {
-            (Action::Retry { delay }, class) => {
-                let waits = self.wait(*delay);
-                let at = remembered.failed_at + waits;
-                if !has_room(at.max(now), deadline, min_attempt_time) {
-                    Step::End(End::DeadlineExceeded, time_left)
-                } else if let Some(breaker) = &self.breaker
-                    && let Some(refusal) = breaker.refuses_at(at.max(now), now)
-                {
-                    remembered.refusal = Some(refusal);
-                    Step::End(End::BreakerOpen, time_left)
-                } else if self.reserve(remembered, class, now) {
-                    self.metrics.delays.record(waits);
-                    remembered.previous_delay = Some(*delay);
-                    Step::Retry(at)
-                } else {
-                    Step::End(End::BudgetExhausted, time_left)
-                }
+        let room = (deadline, min_attempt_time);
+        let step = match remembered.follows(self, &self.limits, &decision, room, now) {
+            Follows::Retry {
+                at,
+                waits,
+                reservation,
+            } => {
+                remembered.reservation = reservation;
+                self.metrics.delays.record(waits);
+                Step::Retry(at)
             }
-            (Action::DeadLetter { .. } | Action::Discard { .. }, ErrorClass::Permanent) => {
-                Step::End(End::Permanent, time_left)
+            Follows::End(end, refusal) => {
+                remembered.refusal = refusal;
+                Step::End(end, time_left)
             }
-            (
-                Action::DeadLetter { .. } | Action::Discard { .. },
-                ErrorClass::Transient | ErrorClass::Throttled | ErrorClass::Other(_),
-            ) => Step::End(End::GaveUp, time_left),
         };
         let evaluated = Evaluated {
             decision,
@@ -249,22 +201,6 @@ impl Inner {
             took,
         };
         (evaluated, step)
-    }
-
-    /// How long a call waits for a delay. A decision has whole milliseconds, and the longest delay may be shorter than one.
-    fn wait(&self, delay: Milliseconds) -> Duration {
-        delay.as_duration().min(self.longest_wait)
-    }
-
-    /// Takes the retry out of the budget, if there is one.
-    fn reserve(&self, remembered: &mut Remembered, class: &ErrorClass, now: Instant) -> bool {
-        match &self.budget {
-            None => true,
-            Some(budget) => {
-                remembered.reservation = budget.take(class, now);
-                remembered.reservation.is_some()
-            }
-        }
     }
 
     /// Logs a failed attempt and what follows, and tells the observers.
@@ -297,7 +233,7 @@ impl Inner {
                     retrier: &self.name,
                     failure,
                     evaluated,
-                    delay: self.wait(delay),
+                    delay: self.limits.wait(delay),
                     budget_left: self.budget_left(),
                 });
             }
@@ -369,6 +305,22 @@ impl Inner {
         let event = event();
         for observer in &self.observers {
             observer.observe(&event);
+        }
+    }
+}
+
+impl Guards for Inner {
+    type Reservation = Reservation;
+    type Refusal = Refusal;
+
+    fn refuses_at(&self, time: Instant, now: Instant) -> Option<Refusal> {
+        self.breaker.as_ref()?.refuses_at(time, now)
+    }
+
+    fn reserve(&self, class: &ErrorClass, now: Instant) -> Option<Option<Reservation>> {
+        match &self.budget {
+            None => Some(None),
+            Some(budget) => budget.take(class, now).map(Some),
         }
     }
 }

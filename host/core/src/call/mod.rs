@@ -1,6 +1,7 @@
-//! The rules of a call that a program retries: its limits, how it ends, and what its failures are that no service has reported. The retrier of `backstop-retry` and the one of npm's package go by them.
+//! The rules of a call that a program retries: its limits, how it ends, and what its failures are that no service has reported. The retrier of `backstop-retry`, whose calls are futures, and the one of npm's package, whose calls are steps, go by them: what a failure is for a policy, what is decided, and what follows is [`Failing`]'s.
 
 mod end;
+mod failing;
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use crate::failure::{Error, Failure, Milliseconds};
 use crate::text::cut;
 
 pub use end::{End, Ended};
+pub use failing::{Failing, Follows, Guards, Limits};
 
 /// The most attempts of a call whose policy is broken. The fallback itself retries forever, which suits a message in a queue but not a caller who waits.
 pub const FALLBACK_ATTEMPTS: u32 = 5;

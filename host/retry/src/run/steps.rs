@@ -225,8 +225,8 @@ pub(super) fn ended<E>(
         Some(failing) => (Some(failing.remembered), failing.error),
         None => (None, None),
     };
-    let (description, decision, refusal) = match remembered {
-        Some(it) => (Some(it.description), it.decision, it.refusal),
+    let (description, decision, refusal) = match remembered.map(Remembered::into_parts) {
+        Some((failing, refusal)) => (Some(failing.description), failing.decision, refusal),
         None => (None, None, None),
     };
     Ended {
