@@ -41,6 +41,7 @@ mod shadow;
 mod startup;
 mod supervisor;
 mod trial;
+mod virtual_time;
 mod waiting;
 mod waiting_commands;
 mod waiting_hostile;

@@ -16,7 +16,7 @@ pub fn ordinary_failure() -> Failure {
         source: "local:probe".to_owned(),
         attempt: NonZeroU32::MIN,
         age: Milliseconds(1_000),
-        failed_at: Timestamp(1_767_225_600_000),
+        failed_at: Timestamp::OF_TESTS,
         previous_delay: None,
         error: Error {
             status: Some(503),

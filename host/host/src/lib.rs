@@ -12,6 +12,7 @@
 //! | [`letters`] | what operators see of dead letters, and the runs that move them back |
 //! | [`service`], [`run`] | consumers with all that belongs to them, from their start to their end |
 //! | [`traces`] | spans are sent, as configuration and environment say |
+//! | [`trial`] | a host in virtual time, for tests of workers |
 //! | [`lambda`] | the retry handler for asynchronous Lambda functions |
 //! | [`doctor`] | checks a configuration against what is deployed |
 //! | [`iam`] | the IAM policy that a configuration needs |
@@ -33,6 +34,7 @@ pub mod maintenance;
 pub mod run;
 pub mod service;
 pub mod traces;
+pub mod trial;
 
 use backstop_core::{clock, decision, failure, text};
 use backstop_decider::shadow;

@@ -148,19 +148,29 @@ async fn fill(
         };
         let queue = connections.local.named(local);
         let messages: Vec<_> = bodies.into_iter().map(Outgoing::new).collect();
-        for batch in messages.chunks(BATCH_ENTRIES) {
-            let sent = queue.send(batch).await.map_err(|cause| RunError::Fill {
-                queue: name.clone(),
-                cause,
-            })?;
-            for sent in sent {
-                sent.map_err(|cause| RunError::Message {
-                    queue: name.clone(),
-                    cause,
-                })?;
-            }
-        }
+        send(&name, &queue, &messages).await?;
         filled.push(queue);
     }
     Ok(filled)
+}
+
+/// Sends messages to the queue with this name.
+pub(crate) async fn send(
+    name: &str,
+    queue: &LocalQueue,
+    messages: &[Outgoing],
+) -> Result<(), RunError> {
+    for batch in messages.chunks(BATCH_ENTRIES) {
+        let sent = queue.send(batch).await.map_err(|cause| RunError::Fill {
+            queue: name.to_owned(),
+            cause,
+        })?;
+        for sent in sent {
+            sent.map_err(|cause| RunError::Message {
+                queue: name.to_owned(),
+                cause,
+            })?;
+        }
+    }
+    Ok(())
 }

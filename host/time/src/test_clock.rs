@@ -13,9 +13,6 @@ use tokio::runtime::Handle;
 
 use crate::clock::{Clock, Sleep};
 
-/// The time of day at which the clock begins: 2026-01-01T00:00:00Z.
-const EPOCH: Timestamp = Timestamp(1_767_225_600_000);
-
 /// What a wait says that nothing would end.
 const NEVER_ENDS: &str = "a TestClock moves on in its block_on only, and this wait in a tokio runtime would never end: run the call with `clock.block_on(..)`, use the default clock in a `#[tokio::test(start_paused = true)]`, or move a `TestClock::by_hand()` on with `advance`";
 
@@ -160,7 +157,7 @@ impl Clock for TestClock {
     }
 
     fn time(&self) -> Timestamp {
-        EPOCH.plus(self.elapsed())
+        Timestamp::OF_TESTS.plus(self.elapsed())
     }
 
     fn sleep_until(&self, until: Instant) -> Sleep {

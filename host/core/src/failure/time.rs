@@ -43,6 +43,9 @@ impl std::fmt::Display for Milliseconds {
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
+    /// 2026-01-01T00:00:00Z, when the clocks of tests begin.
+    pub const OF_TESTS: Self = Self(1_767_225_600_000);
+
     /// The duration from `earlier` to this; zero if `earlier` is later, which happens with the clocks of two machines.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))

@@ -19,14 +19,17 @@ use backstop_versions::Remotes;
 use backstop_versions::scenario::{self, ScenarioError};
 
 /// What all policies of a configuration share, and the recorder of their decisions.
-#[derive(Debug)]
 pub struct Assembly {
     catalog: Catalog,
     /// For shadows, if there are any.
     shadows: Option<Catalog>,
     recorder: Option<Arc<Recorder>>,
     recorded: Recorded,
+    /// Sees all decisions, too.
+    observer: Option<Arc<dyn Observer>>,
 }
+
+backstop_core::shown!(Assembly, assembly => catalog = assembly.catalog, recorder = assembly.recorder, recorded = assembly.recorded);
 
 /// Why a configuration can't be assembled.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +81,7 @@ impl Assembly {
             shadows: None,
             recorder: None,
             recorded: Recorded::Decisions,
+            observer: None,
         })
     }
 
@@ -91,7 +95,13 @@ impl Assembly {
             shadows,
             recorder,
             recorded: config.recorded,
+            observer: None,
         })
+    }
+
+    /// Passes all decisions to this observer too, if there is one.
+    pub(crate) fn observed_by(self, observer: Option<Arc<dyn Observer>>) -> Self {
+        Self { observer, ..self }
     }
 
     /// The cache directory of the policies, if there is one.
@@ -193,10 +203,10 @@ impl Assembly {
         policy: Arc<LivePolicy>,
     ) -> Decider {
         let decider = Decider::new(queue, policy, config.bounds).recording(self.recorded);
-        match &self.recorder {
-            Some(recorder) => decider.observed_by(Arc::clone(recorder) as Arc<dyn Observer>),
-            None => decider,
-        }
+        let recorder = self.recorder.clone();
+        let recorder = recorder.map(|it| it as Arc<dyn Observer>);
+        let observers = recorder.into_iter().chain(self.observer.clone());
+        observers.fold(decider, Decider::observed_by)
     }
 }
 

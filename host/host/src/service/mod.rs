@@ -30,7 +30,7 @@ use crate::handler::{Handler, HttpError};
 use crate::letters::{Desk, RunsPlace};
 use crate::policy::{LivePolicy, WatchError, Watcher};
 use crate::queue::{Connections, Description};
-use crate::record::Recorder;
+use crate::record::{Observer, Recorder};
 use crate::text::chain;
 use crate::traces;
 use backstop_decider::Decider;
@@ -112,6 +112,15 @@ impl fmt::Display for Faults<'_> {
 impl Service {
     /// Checks everything that can be checked before the first message. Checks all queues, and reports all faults at once.
     pub async fn prepare(config: Config, connections: &Connections) -> Result<Self, StartError> {
+        Self::prepare_observed(config, connections, None).await
+    }
+
+    /// As [`prepare`](Self::prepare), with an observer of all decisions.
+    pub(crate) async fn prepare_observed(
+        config: Config,
+        connections: &Connections,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Result<Self, StartError> {
         // Before anything that counts: metrics belong to the recorder that is installed when they are created.
         let exporter = match config.metrics {
             Some(address) => Some(Exporter::start(address).await?),
@@ -133,7 +142,7 @@ impl Service {
         if let Err(too_few) = descriptors::check(&config.queues) {
             tracing::warn!("{too_few}");
         }
-        let assembly = Assembly::for_consumer(&config)?;
+        let assembly = Assembly::for_consumer(&config)?.observed_by(observer);
         let deciders: Vec<_> = config.queues.iter().map(|queue| &queue.decider).collect();
         let policies = assembly.policies(&deciders).await;
         let mut consumers = Vec::new();

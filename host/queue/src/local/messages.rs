@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::super::{EntryError, Message, Outgoing, ReceiptHandle, VisibilityTimeout};
+use super::ids::Ids;
 use backstop_core::failure::Timestamp;
 
 /// How long SQS remembers a deduplication id.
@@ -84,7 +85,13 @@ impl Messages {
     }
 
     /// Adds a message, unless it duplicates one that a FIFO queue accepted within the last five minutes. Returns its id.
-    pub(super) fn put(&mut self, message: Outgoing, now: Timestamp, fifo: bool) -> Option<String> {
+    pub(super) fn put(
+        &mut self,
+        message: Outgoing,
+        now: Timestamp,
+        fifo: bool,
+        ids: &Ids,
+    ) -> Option<String> {
         if fifo {
             self.deduplicated
                 .retain(|_, sent| now.since(*sent) < DEDUPLICATION_INTERVAL);
@@ -97,7 +104,7 @@ impl Messages {
             }
             self.deduplicated.insert(id, now);
         }
-        let id = uuid::Uuid::new_v4().to_string();
+        let id = ids.next();
         let stored = Stored {
             id: id.clone(),
             visible_from: Instant::now() + message.delay.unwrap_or_default(),

@@ -2,6 +2,7 @@
 //!
 //! It uses tokio's clock, which tests can pause.
 
+mod ids;
 mod messages;
 mod time_of_day;
 
@@ -21,6 +22,7 @@ use super::{
     Redrive, TrackedResult, VisibilityTimeout,
 };
 use backstop_core::failure::{Milliseconds, Timestamp};
+use ids::Ids;
 use messages::Messages;
 use time_of_day::TimeOfDay;
 
@@ -37,6 +39,10 @@ pub struct LocalSettings {
     pub max_in_flight: usize,
     /// The dead-letter queue, and the number of receives after which a message is moved there; none by default.
     pub redrive: Option<(Arc<LocalQueue>, NonZeroU32)>,
+    /// What the ids of its messages derive from, together with its name; random by default. A policy's randomness derives from the ids, so the same seed has the same delays.
+    pub seed: Option<u64>,
+    /// The time of day at which it is created; the right one by default.
+    pub begin: Option<Timestamp>,
 }
 
 impl Default for LocalSettings {
@@ -47,26 +53,44 @@ impl Default for LocalSettings {
             max_bytes: 1 << 30,
             max_in_flight: 120_000,
             redrive: None,
+            seed: None,
+            begin: None,
         }
     }
 }
 
 /// The local queues of a process, by name.
 #[derive(Debug, Clone, Default)]
-pub struct LocalQueues(Arc<Mutex<BTreeMap<String, Arc<LocalQueue>>>>);
+pub struct LocalQueues {
+    queues: Arc<Mutex<BTreeMap<String, Arc<LocalQueue>>>>,
+    settings: LocalSettings,
+}
 
 impl LocalQueues {
-    /// The queue with this name (without `local:`). Creates it with the default settings if it does not exist.
+    /// Queues that are created with these settings, unless they are [set up](Self::set_up).
+    pub fn with(settings: LocalSettings) -> Self {
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+
+    /// The queue with this name (without `local:`). Creates it if it does not exist.
     pub fn named(&self, name: &str) -> Arc<LocalQueue> {
-        let mut queues = lock(&self.0);
+        let mut queues = lock(&self.queues);
         let queue = queues.entry(name.to_owned());
-        Arc::clone(queue.or_insert_with(|| LocalQueue::new(name, LocalSettings::default())))
+        Arc::clone(queue.or_insert_with(|| LocalQueue::new(name, self.settings.clone())))
+    }
+
+    /// All of them, by name.
+    pub fn all(&self) -> BTreeMap<String, Arc<LocalQueue>> {
+        lock(&self.queues).clone()
     }
 
     /// Creates an empty queue with this name (without `local:`) and these settings. It replaces an existing one.
     pub fn set_up(&self, name: &str, settings: LocalSettings) -> Arc<LocalQueue> {
         let queue = LocalQueue::new(name, settings);
-        let mut queues = lock(&self.0);
+        let mut queues = lock(&self.queues);
         queues.insert(name.to_owned(), Arc::clone(&queue));
         queue
     }
@@ -79,6 +103,7 @@ pub struct LocalQueue {
     fifo: bool,
     settings: LocalSettings,
     time_of_day: TimeOfDay,
+    ids: Ids,
     messages: Mutex<Messages>,
     changed: Notify,
 }
@@ -89,8 +114,9 @@ impl LocalQueue {
         Arc::new(Self {
             url: format!("local:{name}"),
             fifo: name.ends_with(".fifo"),
+            time_of_day: TimeOfDay::start(settings.begin),
+            ids: Ids::of(name, settings.seed),
             settings,
-            time_of_day: TimeOfDay::start(),
             messages: Mutex::default(),
             changed: Notify::new(),
         })
@@ -337,7 +363,7 @@ impl Queue for LocalQueue {
                     );
                     return Err(EntryError::new("OverLimit", text, false));
                 }
-                Ok(messages.put(message.clone(), now, self.fifo))
+                Ok(messages.put(message.clone(), now, self.fifo, &self.ids))
             })
             .collect();
         self.changed.notify_waiters();

@@ -11,11 +11,11 @@ pub(super) struct TimeOfDay {
 }
 
 impl TimeOfDay {
-    /// The right one now.
-    pub(super) fn start() -> Self {
+    /// This one now, or else the right one.
+    pub(super) fn start(at: Option<Timestamp>) -> Self {
         Self {
             started: tokio::time::Instant::now(),
-            at: clock::now(),
+            at: at.unwrap_or_else(clock::now),
         }
     }
 
