@@ -10,6 +10,7 @@ mod functions;
 mod hold_in_memory;
 mod idempotency;
 mod metrics;
+mod powertools;
 mod retrier;
 mod retries;
 mod retries_in_memory;

@@ -223,3 +223,16 @@ pub async fn invoke(endpoint: &str, function: &str, event: &serde_json::Value) {
         .unwrap();
     assert_eq!(answer.status_code, 202);
 }
+
+/// Invokes, and waits for the answer.
+pub async fn answer(
+    endpoint: &str,
+    function: &str,
+    event: &serde_json::Value,
+) -> serde_json::Value {
+    let client = Client::new(&config(endpoint).await);
+    let invoke = client.invoke().function_name(function);
+    let answer = invoke.payload(Blob::new(event.to_string())).send().await;
+    let answer = answer.unwrap().payload.unwrap();
+    serde_json::from_slice(answer.as_ref()).unwrap()
+}
