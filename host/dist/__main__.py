@@ -1,6 +1,6 @@
 """Makes packages of programs that are built: `python3 host/dist --output FOLDER --x86-64 FOLDER [--arm64 FOLDER] [KIND...]`.
 
-A folder of a processor has `backstop`, and `backstop-lambda` for the archives. How they were built is not asked: `make dist` gives static programs, and the tests those of the development build, which then are packages for machines like this one.
+A folder of a processor has `backstop`, `backstop-lambda` for the archives, and the modules for Python and Node.js in `gnu` and `musl`, for each C library. How they were built is not asked: `make dist` gives static programs, and the tests those of the development build, which then are packages for machines like this one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import installer
 import npm
 import system
 import wheel
-from release import ARCHITECTURES, Mistake, Program, Release, package, written_by
+from release import ARCHITECTURES, C_LIBRARIES, MODULES, Mistake, PROGRAMS, Release, built, package, written_by
 
 KINDS = {"archives": archive, "wheels": wheel, "npm": npm, "system": system, "image": image, "function": function, "installer": installer}
 
@@ -36,7 +36,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"what to make: {', '.join(KINDS)} [default: all but the last two]")
     parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FOLDER")
     for architecture in ARCHITECTURES:
-        parser.add_argument(f"--{architecture}", type=pathlib.Path, metavar="FOLDER", help=f"the programs for {architecture}")
+        parser.add_argument(f"--{architecture}", type=pathlib.Path, metavar="FOLDER", help=f"the programs and modules for {architecture}")
     parser.add_argument("--writer", type=pathlib.Path, metavar="PROGRAM", help="a `backstop` that runs here, which writes manual pages and completions [default: that for this machine]")
     parser.add_argument("--boms", type=pathlib.Path, metavar="FOLDER", help="with PROGRAM.spdx.json, the bills of materials")
     parser.add_argument("--certificates", type=pathlib.Path, metavar="FILE", help="the certificates of authorities, for the image")
@@ -53,15 +53,13 @@ def arguments() -> argparse.Namespace:
 
 def release(given: argparse.Namespace, folder: pathlib.Path) -> Release:
     """What is to be packaged."""
-    folders = {it: getattr(given, it.replace("-", "_")) for it in ARCHITECTURES}
-    programs = {
-        architecture: {it: Program.read(path / it, architecture) for it in ("backstop", "backstop-lambda") if (path / it).exists()}
-        for architecture, path in folders.items()
-        if path
-    }
+    folders = {it: path for it in ARCHITECTURES if (path := getattr(given, it.replace("-", "_")))}
+    programs = {it: built(path, PROGRAMS, it) for it, path in folders.items()}
+    modules = {it: {libc: built(path / libc, MODULES, it) for libc in C_LIBRARIES} for it, path in folders.items()}
     here = {"x86_64": "x86-64", "aarch64": "arm64"}.get(platform.machine(), "")
-    writer = given.writer or programs.get(here, {}).get("backstop", Program(pathlib.Path(), False)).path
-    if not writer.is_file():
+    program = programs.get(here, {}).get("backstop")
+    writer = given.writer or (program.path if program else None)
+    if not writer or not writer.is_file():
         raise Mistake(f"--{here} or --writer has to name a program that runs here")
     pages, completions = written_by(writer, folder)
     about = package()
@@ -70,6 +68,7 @@ def release(given: argparse.Namespace, folder: pathlib.Path) -> Release:
         description="Sandboxed WebAssembly policies decide every retry of an SQS queue.",
         homepage=about["repository"] or "",
         programs=programs,
+        modules=modules,
         pages=pages,
         completions=completions,
         boms={path.name.partition(".")[0]: path.read_bytes() for path in sorted(given.boms.glob("*.spdx.json"))} if given.boms else {},

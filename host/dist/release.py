@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import pathlib
-import struct
 import subprocess
 from dataclasses import dataclass, field
+
+from elf import Elf
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
@@ -17,31 +18,36 @@ ARCHITECTURES = {
 }
 
 
+PROGRAMS = ("backstop", "backstop-lambda")
+
+# A library that another process loads needs the C library of that process.
+C_LIBRARIES = ("gnu", "musl")
+
+# What they are called by Cargo: the modules for Python and Node.js.
+MODULES = ("libbackstop_python.so", "libbackstop_node.so")
+
+
 class Mistake(Exception):
     """What is given can't be packaged."""
 
 
 @dataclass(frozen=True)
-class Program:
-    """A program for one processor, as an ELF file."""
+class Binary:
+    """A program for one processor, or a library that Python or Node.js loads, as an ELF file."""
 
     path: pathlib.Path
-    is_static: bool
+    elf: Elf
 
     @staticmethod
-    def read(path: pathlib.Path, architecture: str) -> Program:
-        """Reads its headers: which processor it is for, and whether it needs a loader of the system."""
-        with path.open("rb") as file:
-            header = file.read(64)
-            if header[:6] != b"\x7fELF\x02\x01":
-                raise Mistake(f"{path} is no program for a 64-bit Linux")
-            machine, offset = struct.unpack_from("<H", header, 18)[0], struct.unpack_from("<Q", header, 32)[0]
-            size, count = struct.unpack_from("<HH", header, 54)
-            file.seek(offset)
-            kinds = [struct.unpack_from("<I", file.read(size))[0] for _ in range(count)]
-        if machine != ARCHITECTURES[architecture]["elf"]:
+    def read(path: pathlib.Path, architecture: str) -> Binary:
+        """Reads what it needs of a machine."""
+        try:
+            elf = Elf.read(path)
+        except ValueError as error:
+            raise Mistake(str(error)) from None
+        if elf.machine != ARCHITECTURES[architecture]["elf"]:
             raise Mistake(f"{path} is not for {architecture}")
-        return Program(path, is_static=3 not in kinds)
+        return Binary(path, elf)
 
     def bytes(self) -> bytes:
         """Its content."""
@@ -56,11 +62,13 @@ class Release:
     description: str
     homepage: str
     # By processor, then by name.
-    programs: dict[str, dict[str, Program]]
+    programs: dict[str, dict[str, Binary]]
     # The manual pages and the completions, by file name.
     pages: dict[str, bytes]
     completions: dict[str, bytes]
-    # The bill of materials of a program, by its name.
+    # The modules for Python and Node.js, by processor, C library and name.
+    modules: dict[str, dict[str, dict[str, Binary]]] = field(default_factory=dict)
+    # The bill of materials of a program or a module, by the name of its crate.
     boms: dict[str, bytes] = field(default_factory=dict)
     # The certificates of authorities that a container trusts.
     certificates: bytes = b""
@@ -83,10 +91,19 @@ class Release:
         """What a kind of package calls a processor."""
         return ARCHITECTURES[architecture][kind]
 
+    def with_module(self, name: str) -> list[tuple[str, str, Binary]]:
+        """The builds of a module: processor, C library and file."""
+        return [(architecture, libc, built[name]) for architecture in self.architectures for libc, built in self.modules[architecture].items() if name in built]
+
     @staticmethod
     def document(name: str) -> bytes:
         """A file of the project."""
         return (TOP / name).read_bytes()
+
+
+def built(folder: pathlib.Path, names: tuple[str, ...], architecture: str) -> dict[str, Binary]:
+    """What a folder has of these files."""
+    return {name: Binary.read(folder / name, architecture) for name in names if (folder / name).exists()}
 
 
 def package() -> dict:

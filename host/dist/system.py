@@ -79,7 +79,7 @@ def _contents(files: pack.Files, packager: str, folder: pathlib.Path) -> list[di
 
 def _about(release: Release, architecture: str, packager: str) -> dict:
     """What a package says of itself."""
-    is_static = release.programs[architecture]["backstop"].is_static
+    is_static = release.programs[architecture]["backstop"].elf.is_static
     is_deb, is_final = packager == "deb", release.level == 9
     removal = "postrm" if is_deb else "postun"
     return {

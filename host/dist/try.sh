@@ -25,9 +25,10 @@ tar --extract --gzip --strip-components=1 --directory archive --file "$folder"/b
 try archive/backstop
 
 python3 -m venv environment
-environment/bin/pip install --quiet --no-index "$folder"/backstop_sqs-*-py3-none-*"$rust".whl
+environment/bin/pip install --quiet --no-index --find-links "$folder" backstop-sqs
 try environment/bin/backstop
 environment/bin/backstop-sqs --version
+environment/bin/python "$top/tests/packages/installed.py"
 
 # The package of this platform first, so that npm has what the shim asks for.
 mkdir project

@@ -12,6 +12,7 @@ mod function;
 mod image;
 mod installer;
 mod npm;
+mod platforms;
 mod root;
 mod served;
 mod system;

@@ -18,18 +18,26 @@ pub(crate) fn architecture() -> &'static str {
     }
 }
 
-/// The folder of the built programs, without the names that a debugger reads. `BACKSTOP_PACKAGED` names another one: the static programs of `make dist`.
+/// The folder of the built programs and modules, without the names that a debugger reads. `BACKSTOP_PACKAGED` names another one: that of `make dist`.
 fn programs() -> PathBuf {
     if let Some(folder) = std::env::var_os("BACKSTOP_PACKAGED") {
         return folder.into();
     }
     let made = once_per_run("packaged-programs", || {
         let folder = program("backstop").with_file_name("tmp/packaged");
-        std::fs::create_dir_all(&folder).unwrap();
-        for name in ["backstop", "backstop-lambda"] {
+        std::fs::create_dir_all(folder.join("gnu")).unwrap();
+        let strip = |built: &Path, to: &str| {
             let mut strip = Command::new("strip");
-            strip.arg("-o").arg(folder.join(name)).arg(program(name));
-            succeeds(&mut strip);
+            succeeds(strip.arg("-o").arg(folder.join(to)).arg(built));
+        };
+        for name in ["backstop", "backstop-lambda"] {
+            strip(&program(name), name);
+        }
+        for name in ["libbackstop_python.so"] {
+            strip(
+                &program("backstop").with_file_name(name),
+                &format!("gnu/{name}"),
+            );
         }
         folder.to_str().unwrap().to_owned()
     });
@@ -88,11 +96,10 @@ pub(crate) fn certificates() -> PathBuf {
 fn boms(output: &Path) -> PathBuf {
     let folder = output.join("boms");
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(
-        folder.join("backstop-cli.spdx.json"),
-        r#"{"spdxVersion":"SPDX-2.3"}"#,
-    )
-    .unwrap();
+    for crates in ["backstop-cli", "backstop-python"] {
+        let bill = format!(r#"{{"spdxVersion":"SPDX-2.3","name":"{crates}"}}"#);
+        std::fs::write(folder.join(format!("{crates}.spdx.json")), bill).unwrap();
+    }
     folder
 }
 

@@ -18,12 +18,11 @@ def path() -> Optional[str]:
     named = os.environ.get(_OVERRIDE)
     if named:
         return named
-    folders = [sysconfig.get_path("scripts")]
-    # Installed with `pip install --user` or `--target`.
-    folders.append(sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user")))
-    folders.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin"))
-    for folder in filter(None, folders):
-        found = os.path.join(folder, "backstop")
+    package = os.path.dirname(os.path.abspath(__file__))
+    # The command of this very package: by `pip install --target`, or in an environment, with `--prefix` or `--user`.
+    near = [os.path.join(package, *[os.pardir] * levels, "bin") for levels in (1, 4)]
+    for folder in [*near, sysconfig.get_path("scripts")]:
+        found = os.path.normpath(os.path.join(folder, "backstop"))
         if os.path.isfile(found) and os.access(found, os.X_OK):
             return found
     return None

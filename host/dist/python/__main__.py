@@ -1,5 +1,0 @@
-"""`python -m backstop_sqs`"""
-
-from backstop_sqs import main
-
-main()
