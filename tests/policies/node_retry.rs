@@ -11,7 +11,7 @@ use backstop_core::settings::Settings;
 use backstop_engine::{Limits, Payload, Sandbox};
 use backstop_tests::backstop::{cache, program, text};
 use backstop_tests::documents::{document, top};
-use backstop_tests::once::once_per_run;
+use backstop_tests::npm::{self, succeeds};
 use backstop_tests::toolchain::{Author, example};
 use backstop_versions::Source;
 use backstop_workbench::check;
@@ -38,35 +38,9 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-fn succeeds(what: &mut Command) -> String {
-    let output = what.stdin(Stdio::null()).output().unwrap();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{what:?}\n{out}{err}");
-    out
-}
-
 /// The package with its development dependencies, built once.
 fn built() -> PathBuf {
-    let folder = package();
-    once_per_run("node-retry", || {
-        let stamp = folder.join("node_modules/.stamp");
-        let lock = std::fs::read_to_string(folder.join("package-lock.json")).unwrap();
-        if std::fs::read_to_string(&stamp).ok().as_ref() != Some(&lock) {
-            let mut install = Command::new("npm");
-            succeeds(install.args(["ci", "--silent"]).current_dir(&folder));
-            std::fs::write(&stamp, &lock).unwrap();
-        }
-        let mut build = Command::new("node");
-        build.arg("build.mjs").current_dir(&folder);
-        // The target folder that this test is of, and its programs.
-        let debug = program("backstop").parent().unwrap().to_owned();
-        build.env("CARGO_TARGET_DIR", debug.parent().unwrap());
-        build.env("BACKSTOP", program("backstop"));
-        build.env("BACKSTOP_CACHE", cache());
-        succeeds(&mut build);
-        String::new()
-    });
-    folder
+    npm::built("node-retry")
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! The keys of the configuration: its tables in the document and its schema are made from their list.
+//! The keys of the configuration: its tables in the document, its schema and the types for Node.js are made from their list.
 //!
 //! `RENEW=1` writes them again.
 
 use std::path::Path;
 
-use backstop_host::config::{Config, rows_of, schema};
+use backstop_host::config::{Config, options_in_typescript, rows_of, schema};
 use backstop_tests::documents::{blocks, compare, document};
 use serde_json::Value;
 
@@ -43,6 +43,11 @@ fn the_tables_of_keys_are_made_from_their_list() {
 fn the_schema_for_editors_is_made_from_the_list_of_keys() {
     let made = serde_json::to_string_pretty(&schema()).unwrap();
     compare(SCHEMA, &format!("{made}\n"));
+}
+
+#[test]
+fn the_types_for_node_are_made_from_the_list_of_keys() {
+    compare("host/node/ts/options.ts", &options_in_typescript());
 }
 
 /// Whether a value is what the schema says, as far as the schema of this project goes.

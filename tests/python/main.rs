@@ -7,27 +7,7 @@ use std::process::{Command, Output};
 use backstop_tests::backstop::{program, text};
 use backstop_tests::documents::top;
 use backstop_tests::emulator::{ministack, services};
-
-/// A folder with the package as a wheel has it.
-fn installed() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let package = folder.path().join("backstop");
-    std::fs::create_dir(&package).unwrap();
-    for file in std::fs::read_dir(top().join("host/python/backstop")).unwrap() {
-        let file = file.unwrap().path();
-        if file.is_file() {
-            std::fs::copy(&file, package.join(file.file_name().unwrap())).unwrap();
-        }
-    }
-    let built = program("backstop").with_file_name("libbackstop_python.so");
-    assert!(
-        built.exists(),
-        "{} is not there: run `make build`",
-        built.display()
-    );
-    std::os::unix::fs::symlink(built, package.join("_native.abi3.so")).unwrap();
-    folder
-}
+use backstop_tests::python::package;
 
 /// Runs a program of the tests' Python with the package.
 fn python(folder: &Path, arguments: &[&str]) -> Output {
@@ -60,7 +40,7 @@ fn cases_in(folder: &Path, file: &str) {
 }
 
 fn cases(file: &str) {
-    cases_in(installed().path(), file);
+    cases_in(package().path(), file);
 }
 
 #[test]
@@ -94,16 +74,21 @@ fn workers_serve_a_queue_in_memory() {
 }
 
 #[test]
+fn workers_are_tested_in_virtual_time() {
+    cases("test_virtual_time.py");
+}
+
+#[test]
 fn workers_serve_a_queue_and_lose_nothing() {
     // Its endpoint is in a file, since the workers are processes of their own.
-    let folder = installed();
+    let folder = package();
     std::fs::write(folder.path().join("endpoint"), &ministack().endpoint).unwrap();
     cases_in(folder.path(), "test_queue.py");
 }
 
 #[test]
 fn its_types_are_strict() {
-    let folder = installed();
+    let folder = package();
     let uses = top().join("tests/python/cases/uses.py");
     let uses = uses.to_str().unwrap();
     let mypy = python(

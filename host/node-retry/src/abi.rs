@@ -3,26 +3,23 @@
 use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::rc::Rc;
-use std::time::Duration;
 
-use backstop_core::call::LONGEST_RETRY_AFTER;
-use backstop_core::decision::LONGEST_DELAY;
-use backstop_core::failure::Milliseconds;
+use backstop_core::call::Limits;
+use backstop_javascript::error::read_error;
 
 use crate::call::Call;
 use crate::clock::now;
-use crate::describe::read_error;
 use crate::evaluation::{read_answer, write_failure};
 use crate::retrier::{Ids, Policy, Retrier};
 use crate::shown::{write_decided, write_end};
 use crate::state::{self, State, add, get, with};
 use crate::step::{Options, Step};
-use crate::wire::{Reader, Writer, answer, milliseconds, saturated};
+use crate::wire::{Reader, Writer, answer, milliseconds, reader, saturated};
 
 /// Builds a retrier of the options that are passed. Returns its number.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn retrier_new() -> usize {
-    let mut reader = Reader::given();
+    let mut reader = reader();
     with(|state| {
         let retrier = build(&mut reader, state);
         add(&mut state.retriers, Rc::new(retrier))
@@ -44,20 +41,10 @@ fn build(reader: &mut Reader, state: &State) -> Retrier {
     let bulkhead = reader.optional();
     let waits = reader.flag();
     let (high, low) = (reader.whole(), reader.whole());
+    let max_attempts = max_attempts.map(|it| NonZeroU32::new(it).unwrap_or(NonZeroU32::MIN));
     Retrier {
-        source,
+        limits: Limits::new(source, max_attempts, max_delay, max_retry_after),
         policy,
-        max_attempts: max_attempts.map(|it| NonZeroU32::new(it).unwrap_or(NonZeroU32::MIN)),
-        max_delay: max_delay.map_or(LONGEST_DELAY, |longest| {
-            Milliseconds::from_duration(longest).min(LONGEST_DELAY)
-        }),
-        longest_wait: max_delay.unwrap_or(Duration::MAX),
-        max_retry_after: match (max_retry_after, max_delay) {
-            (Some(longest), _) => Milliseconds::from_duration(longest),
-            // It shortens the delay that the policy makes of it.
-            (None, Some(_)) => Milliseconds(u32::MAX),
-            (None, None) => LONGEST_RETRY_AFTER,
-        },
         budget: budget.and_then(|it| get(&state.budgets, it)),
         breaker: breaker.and_then(|it| get(&state.breakers, it)),
         bulkhead: bulkhead.and_then(|it| get(&state.bulkheads, it)),
@@ -78,7 +65,7 @@ pub(crate) extern "C" fn retrier_drop(number: usize) {
 /// A call of a retrier, with the options that are passed. Returns its number.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn call_new(retrier: f64) -> i32 {
-    let mut reader = Reader::given();
+    let mut reader = reader();
     let options = Options {
         deadline: reader.duration(),
         attempt_timeout: reader.duration(),
@@ -130,7 +117,7 @@ pub(crate) extern "C" fn call_failed(
     monotonic: f64,
     wall: f64,
 ) -> i32 {
-    let error = read_error(&mut Reader::given(), wall);
+    let error = read_error(&mut reader(), wall);
     step(call, |call| {
         call.failed(error, is_refused != 0, now(monotonic, wall))
     })
@@ -139,7 +126,7 @@ pub(crate) extern "C" fn call_failed(
 /// The policy has answered, or is broken. Its answer is passed.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn call_evaluated(call: usize, monotonic: f64, wall: f64) -> i32 {
-    let answer = read_answer(&mut Reader::given());
+    let answer = read_answer(&mut reader());
     step(call, |call| call.evaluated(answer, now(monotonic, wall)))
 }
 

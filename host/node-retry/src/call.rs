@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 
 use backstop_core::breaker::{Outcome, Permit};
 use backstop_core::budget::Taken;
-use backstop_core::call::{self, End, Ended, has_room};
-use backstop_core::decision::{
-    Action, Answer, Bounds, Decision, ErrorClass, FallbackCause, FallbackKind, Reach, decide,
-};
-use backstop_core::failure::{Error, Failure, Milliseconds, random};
+use backstop_core::call::{self, End, Ended, Failing, Follows, has_room};
+use backstop_core::decision::{Answer, FallbackCause, FallbackKind};
+use backstop_core::failure::{Error, Failure};
 use backstop_core::policy::Profile;
 
 use crate::retrier::{Policy, Refusal, Retrier};
@@ -35,13 +33,7 @@ pub(crate) struct Call {
     doing: Doing,
     deadline: Option<Instant>,
     pub(crate) attempts: u32,
-    /// When the first attempt failed, and the last.
-    first_failed: Option<Instant>,
-    failed_at: Option<Instant>,
-    previous_delay: Option<Milliseconds>,
-    id: String,
-    description: Option<Error>,
-    decision: Option<Decision>,
+    failing: Option<Failing>,
     /// What the next attempt took out of the budget, and whether it was sent.
     taken: Option<(Taken, bool)>,
     permit: Option<Permit>,
@@ -70,12 +62,7 @@ impl Call {
             doing: Doing::Beginning,
             deadline: None,
             attempts: 0,
-            first_failed: None,
-            failed_at: None,
-            previous_delay: None,
-            id: String::new(),
-            description: None,
-            decision: None,
+            failing: None,
             taken: None,
             permit: None,
             has_place: false,
@@ -94,8 +81,8 @@ impl Call {
         Ended {
             end,
             attempts: self.attempts,
-            description: self.description.as_ref(),
-            decision: self.decision.as_ref(),
+            description: self.failing.as_ref().map(|it| &it.description),
+            decision: self.failing.as_ref().and_then(|it| it.decision.as_ref()),
             refused_by: self.refusal.as_ref().map(|it| &*it.by),
             next_probe: self.refusal.as_ref().and_then(|it| it.next_probe),
             time_left: self.time_left,
@@ -200,7 +187,7 @@ impl Call {
         self.give_place_back();
         self.doing = Doing::Done;
         if let Some(budget) = &self.retrier.budget {
-            match (self.first_failed, self.taken.take()) {
+            match (&self.failing, self.taken.take()) {
                 (None, _) => budget.first_succeeded(),
                 (Some(_), Some((taken, _))) => budget.succeeded(taken),
                 (Some(_), None) => {}
@@ -214,10 +201,10 @@ impl Call {
         match (self.doing, self.timeout) {
             (Doing::Attempting, Some(timeout)) => self.failed(call::timed_out(timeout), false, now),
             (Doing::Attempting, None) => {
-                if self.first_failed.is_none() {
-                    self.first_failed = Some(now.instant);
-                }
-                self.description = Some(call::out_of_time());
+                let failing = self
+                    .failing
+                    .get_or_insert_with(|| Failing::new(String::new(), now.instant));
+                failing.description = call::out_of_time();
                 self.out_of_time(now)
             }
             _ => self.out_of_time(now),
@@ -228,29 +215,22 @@ impl Call {
     #[inline(never)]
     pub(crate) fn failed(&mut self, error: Error, is_refused: bool, now: Now) -> Step {
         self.give_place_back();
-        let first = *self.first_failed.get_or_insert(now.instant);
-        if self.id.is_empty() {
-            let id = self.options.id.take();
-            self.id = id.unwrap_or_else(|| self.retrier.ids.next());
-        }
-        self.failed_at = Some(now.instant);
         let attempt = NonZeroU32::new(self.attempts).unwrap_or(NonZeroU32::MIN);
-        let age = now.instant.saturating_duration_since(first);
-        let failure = Failure {
-            message_id: self.id.clone(),
-            source: self.retrier.source.clone(),
+        let failing = self.failing.get_or_insert_with(|| {
+            let id = self
+                .options
+                .id
+                .take()
+                .unwrap_or_else(|| self.retrier.ids.next());
+            Failing::new(id, now.instant)
+        });
+        let failure = failing.failure(
+            &self.retrier.limits,
             attempt,
-            age: Milliseconds::from_duration(age),
-            failed_at: now.wall,
-            previous_delay: self.previous_delay,
-            random: random(&self.id, attempt),
             error,
-            attributes: self.options.attributes.clone(),
-        };
-        let mut failure = failure.within_bounds().into_owned();
-        self.description = Some(failure.error.clone());
-        let most = self.retrier.max_retry_after;
-        failure.error.retry_after = failure.error.retry_after.map(|it| it.min(most));
+            &self.options.attributes,
+            (now.instant, now.wall),
+        );
         let answer = if is_refused {
             call::refused_by_call(&failure)
         } else if matches!(self.retrier.policy, Policy::Default) {
@@ -279,60 +259,33 @@ impl Call {
             })
         });
         let retrier = Rc::clone(&self.retrier);
-        let reach = Reach::visibility(retrier.max_delay, failure.age);
-        let decision = decide(&failure, answer, &Bounds::default(), reach);
-        let mut decision = call::limit_attempts(&failure, decision, retrier.max_attempts);
-        if is_by_call {
-            decision.decided_by = call::by_call();
-        }
+        let decision = retrier.limits.decide(&failure, answer, is_by_call);
         self.time_left = self.left(now);
         self.taken = None;
-        self.report_to_breaker(&decision, failure.random);
-        let step = match (&decision.action, &decision.class) {
-            (Action::Retry { delay }, class) => self.retry(*delay, class, now),
-            (_, ErrorClass::Permanent) => Step::Ended(End::Permanent),
-            _ => Step::Ended(End::GaveUp),
+        let Some(mut failing) = self.failing.take() else {
+            return Step::Ended(End::GaveUp);
         };
-        let is_over = matches!(step, Step::Ended(_));
-        self.doing = if is_over { Doing::Done } else { Doing::Waiting };
-        self.decision = Some(decision.clone());
+        self.leave(failing.outcome(&failure, &decision));
+        let room = (self.deadline, self.options.min_attempt_time);
+        let step = match failing.follows(&*retrier, &retrier.limits, &decision, room, now.instant) {
+            Follows::Retry {
+                at, reservation, ..
+            } => {
+                self.taken = reservation.map(|it| (it, false));
+                self.next = Some(at);
+                self.doing = Doing::Waiting;
+                Step::Wait(at.saturating_duration_since(now.instant))
+            }
+            Follows::End(end, refusal) => {
+                self.refusal = refusal;
+                self.doing = Doing::Done;
+                Step::Ended(end)
+            }
+        };
+        failing.decision = Some(decision.clone());
+        self.failing = Some(failing);
         self.decided = Some(Decided { failure, decision });
         step
-    }
-
-    fn report_to_breaker(&mut self, decision: &Decision, random: f64) {
-        let asked = self.description.as_ref().and_then(|it| it.retry_after);
-        let asked = asked.map(Milliseconds::as_duration);
-        let down_for = decision.down_for.map(Milliseconds::as_duration);
-        if let Some(at) = self.failed_at {
-            let class = &decision.class;
-            self.leave(Outcome::of_failure(class, at, asked, down_for, random));
-        }
-    }
-
-    /// Waits for the next attempt, unless the deadline, the breaker or the budget ends the call.
-    fn retry(&mut self, delay: Milliseconds, class: &ErrorClass, now: Now) -> Step {
-        let retrier = Rc::clone(&self.retrier);
-        let waits = delay.as_duration().min(retrier.longest_wait);
-        let at = self.failed_at.unwrap_or(now.instant) + waits;
-        let later = at.max(now.instant);
-        if !has_room(later, self.deadline, self.options.min_attempt_time) {
-            return Step::Ended(End::DeadlineExceeded);
-        }
-        let breaker = retrier.breaker.as_ref();
-        if let Some(refusal) = breaker.and_then(|it| it.refuses_at(later, now.instant)) {
-            self.refusal = Some(refusal);
-            return Step::Ended(End::BreakerOpen);
-        }
-        if let Some(budget) = &retrier.budget {
-            let Some(taken) = budget.take(class, now.instant) else {
-                return Step::Ended(End::BudgetExhausted);
-            };
-            self.taken = Some((taken, false));
-        }
-        self.previous_delay = Some(delay);
-        self.next = Some(at);
-        Step::Wait(at.saturating_duration_since(now.instant))
     }
 
     /// The deadline ends the call before or during an attempt.

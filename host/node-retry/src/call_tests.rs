@@ -7,7 +7,7 @@ use std::task::Poll;
 use backstop_core::backoff::Backoff;
 use backstop_core::breaker::{Breaker, BreakerSettings};
 use backstop_core::budget::{Bucket, BudgetSettings};
-use backstop_core::failure::Timestamp;
+use backstop_core::failure::{Milliseconds, Timestamp};
 use backstop_core::policy::Profile;
 use backstop_retry::{Budget, Clock, Retrier as InRust, TestClock};
 use proptest::prelude::*;
@@ -129,17 +129,14 @@ fn by_machine(limits: &Limits, scripts: &[Vec<Script>]) -> Trace {
         instant: start + ms(elapsed),
         wall: Timestamp(elapsed),
     };
-    let max_delay = limits.max_delay.map(ms);
     let retrier = Rc::new(Retrier {
-        source: "retrier:default".to_owned(),
+        limits: call::Limits::new(
+            "retrier:default".to_owned(),
+            limits.most.and_then(NonZeroU32::new),
+            limits.max_delay.map(ms),
+            None,
+        ),
         policy: Policy::Default,
-        max_attempts: limits.most.and_then(NonZeroU32::new),
-        max_delay: Milliseconds::from_duration(max_delay.unwrap_or(ms(14 * 86_400_000))),
-        longest_wait: max_delay.unwrap_or(Duration::MAX),
-        max_retry_after: match max_delay {
-            Some(_) => Milliseconds(u32::MAX),
-            None => call::LONGEST_RETRY_AFTER,
-        },
         budget: limits
             .has_budget
             .then(|| Rc::new(Bucket::new(budget_numbers()))),

@@ -10,12 +10,12 @@ use backstop_core::budget::{Bucket, BudgetSettings};
 
 use crate::retrier::{Bulkhead, NamedBreaker};
 use crate::state::{add, with};
-use crate::wire::{Reader, Writer, answer, given_text, saturated};
+use crate::wire::{Reader, Writer, answer, given_text, reader, saturated};
 
 /// A budget: the set of numbers that it begins with, and the numbers that are others.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn budget_new() -> usize {
-    let mut reader = Reader::given();
+    let mut reader = reader();
     let mut numbers = match reader.text().as_str() {
         "aws-2.0" => BudgetSettings::AWS_2_0,
         _ => BudgetSettings::AWS_2_1,
@@ -44,7 +44,7 @@ pub(crate) extern "C" fn budget_left(number: usize) -> f64 {
 /// A breaker: its name, and the numbers that are not the default ones.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn breaker_new() -> usize {
-    let mut reader = Reader::given();
+    let mut reader = reader();
     let name = reader.text().into();
     let mut numbers = BreakerSettings::default();
     let whole = |reader: &mut Reader, number: u32| reader.optional().map_or(number, saturated);

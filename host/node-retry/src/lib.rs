@@ -1,6 +1,6 @@
 //! The retrier as a module of WebAssembly: what npm's `backstop-retry` is made of.
 //!
-//! The module imports nothing. JavaScript makes the attempts, waits and evaluates policies; the rules are those of `backstop-core`, which the retrier in Rust follows too. A call is a machine: JavaScript reports what happened, and the machine returns what is next. `describe` makes what a policy sees of an error of JavaScript.
+//! The module imports nothing. JavaScript makes the attempts, waits and evaluates policies; the rules are those of `backstop-core`, which the retrier in Rust follows too. A call is a machine: JavaScript reports what happened, and the machine returns what is next. `backstop-javascript` makes what a policy sees of an error.
 //!
 //! | feature | the module of |
 //! |---|---|
@@ -19,8 +19,6 @@ mod abi;
 mod call;
 #[cfg(feature = "retrier")]
 mod clock;
-#[cfg(feature = "retrier")]
-mod describe;
 #[cfg(feature = "retrier")]
 mod envelope;
 #[cfg(feature = "retrier")]

@@ -2,30 +2,40 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use backstop_core::breaker::{Breaker, Permit, Refused, State};
-use backstop_core::budget::Bucket;
-use backstop_core::failure::Milliseconds;
+use backstop_core::budget::{Bucket, Taken};
+use backstop_core::call::{Guards, Limits};
+use backstop_core::decision::ErrorClass;
 
 /// A retrier.
 pub(crate) struct Retrier {
-    /// The `source` of failures.
-    pub(crate) source: String,
+    pub(crate) limits: Limits,
     pub(crate) policy: Policy,
-    pub(crate) max_attempts: Option<NonZeroU32>,
-    pub(crate) max_delay: Milliseconds,
-    /// The same, not rounded.
-    pub(crate) longest_wait: Duration,
-    pub(crate) max_retry_after: Milliseconds,
     pub(crate) budget: Option<Rc<Bucket>>,
     pub(crate) breaker: Option<Rc<NamedBreaker>>,
     pub(crate) bulkhead: Option<Rc<Bulkhead>>,
     /// Whether its calls wait for a place of the bulkhead.
     pub(crate) waits: bool,
     pub(crate) ids: Ids,
+}
+
+impl Guards for Retrier {
+    type Reservation = Taken;
+    type Refusal = Refusal;
+
+    fn refuses_at(&self, time: Instant, now: Instant) -> Option<Refusal> {
+        self.breaker.as_ref()?.refuses_at(time, now)
+    }
+
+    fn reserve(&self, class: &ErrorClass, now: Instant) -> Option<Option<Taken>> {
+        match &self.budget {
+            None => Some(None),
+            Some(budget) => budget.take(class, now).map(Some),
+        }
+    }
 }
 
 /// Who decides about failures.

@@ -1,6 +1,7 @@
 // One call: the module says what is next, and this does it.
 
-import { RetryError, readDecision, writeFound } from './errors.js';
+import { RetryError, readDecision } from './errors.js';
+import { writeFound } from './failures.js';
 import { type Evaluation, readFailure, writeEvaluation } from './policy.js';
 import type { Attempt, CallOptions, RetryEvent, Shared } from './retrier.js';
 import type { Reader, Writer } from './wire.js';

@@ -1,4 +1,4 @@
-"""A plugin of pytest: the scenarios of a policy, and the checks that every policy must pass, as tests.
+"""A plugin of pytest: the scenarios of a policy, and the checks that every policy must pass, as tests; and the fixture `backstop_queue`, a queue in virtual time for tests of workers.
 
     # pytest.ini
     [pytest]
@@ -7,6 +7,9 @@
         full-jitter throttled.scenarios.toml
 
 Each line names a policy and its file of scenarios; paths are relative to the file with the settings. pytest collects the file of scenarios where it is.
+
+    def test_orders(backstop_queue):
+        assert backstop_queue.run(ship, messages=["book", "piano"]).counts.dead_lettered == 1
 """
 
 from __future__ import annotations
@@ -19,8 +22,15 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 import pytest
 
 from backstop import command
+from backstop.testing import VirtualQueue
 
 _INI = "backstop_policies"
+
+
+@pytest.fixture
+def backstop_queue() -> VirtualQueue:
+    """Queues in memory with a time that jumps: see `backstop.testing.VirtualQueue`."""
+    return VirtualQueue()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

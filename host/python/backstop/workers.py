@@ -9,6 +9,7 @@ import functools
 import inspect
 import json
 import os
+import re
 import select
 import signal
 import threading
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from os import PathLike, fspath
 from types import FrameType, SimpleNamespace
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union, overload
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, overload
 
 from backstop import _native, command, log
 from backstop.attempts import Loop, Pool
@@ -52,6 +53,8 @@ class Worker:
         self.handler = handler
         self.is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))
         self._takes_one(handler)
+        self.options = dict(options)
+        self.name = str(options.get("name") or re.split("[/:]", queue_url)[-1])
         given = dict(options)
         self.batch = _number("batch", given.pop("batch", None))
         self._messages = _bodies(given.pop("messages", None))
@@ -160,10 +163,36 @@ def _check(workers: Sequence[Worker]) -> None:
         raise TypeError("run: expected at least one worker")
 
 
+def run_trial(workers: Sequence[Worker], trial: _native.Trial, timeout: float) -> Tuple[Dict[str, Counts], _native.Tried]:
+    """Runs workers in virtual time, for `backstop.testing`."""
+    if any(it.is_async for it in workers):
+        return asyncio.run(run_trial_async(workers, trial, timeout))
+    running = _Running(workers, loop=None, trial=trial)
+    with running:
+        if not running._poll(round(timeout * 1000)):
+            raise _takes_too_long(timeout)
+    return running.result(), running.tried()
+
+
+async def run_trial_async(workers: Sequence[Worker], trial: _native.Trial, timeout: float) -> Tuple[Dict[str, Counts], _native.Tried]:
+    """As `run_trial`, in the event loop that runs."""
+    running = _Running(workers, loop=asyncio.get_running_loop(), trial=trial)
+    with running:
+        try:
+            await asyncio.wait_for(running.wait_async(), timeout)
+        except asyncio.TimeoutError:
+            raise _takes_too_long(timeout) from None
+    return running.result(), running.tried()
+
+
+def _takes_too_long(timeout: float) -> TimeoutError:
+    return TimeoutError(f"the workers have not ended after {timeout:g} s: does a function hang, or sleep by time.sleep?")
+
+
 class _Running:
     """A host that runs, with what makes the attempts of its workers."""
 
-    def __init__(self, workers: Sequence[Worker], loop: Optional[asyncio.AbstractEventLoop]) -> None:
+    def __init__(self, workers: Sequence[Worker], loop: Optional[asyncio.AbstractEventLoop], trial: Optional[_native.Trial] = None) -> None:
         self._loop = loop
         self._process = os.getpid()
         self._has_started = False
@@ -180,7 +209,7 @@ class _Running:
             parts.append(it._parts(jobs))
         command.compiles()
         log.start()
-        self._host = _native.Host(parts)
+        self._host = _native.Host(parts, trial)
 
     def __enter__(self) -> None:
         with _starting:
@@ -249,6 +278,9 @@ class _Running:
     def result(self) -> Dict[str, Counts]:
         counts = self._host.result()
         return {name: Counts(succeeded, retried, dead) for name, succeeded, retried, dead in counts}
+
+    def tried(self) -> _native.Tried:
+        return self._host.tried()
 
 
 @contextlib.contextmanager

@@ -5,10 +5,12 @@
 //! | `failure` | exceptions as errors |
 //! | `message` | a message, as a handler receives it |
 //! | `jobs` | attempts that wait for Python, and who takes them |
+//! | `threads` | which of Python's threads takes the next one |
 //! | `host` | a host with workers, from its start to its end |
 //! | `log` | the host's log lines, for Python's `logging` |
 //! | `policy` | one decision |
 //! | `retry` | calls that are retried |
+//! | `trial` | workers in virtual time, for their tests |
 //! | `events` | the envelope of the Lambda retry handler |
 //!
 //! Whatever waits or computes does so without the interpreter's lock.
@@ -21,6 +23,8 @@ mod log;
 mod message;
 mod policy;
 mod retry;
+mod threads;
+mod trial;
 
 use pyo3::prelude::*;
 
@@ -41,6 +45,8 @@ mod _native {
     use super::policy::{Decision, Policy};
     #[pymodule_export]
     use super::retry::{Breaker, Budget, Call, Clock, Retrier, Step, seconds};
+    #[pymodule_export]
+    use super::trial::{Attempt, Trial, Tried};
 }
 
 /// An error with its causes, as the text of an exception.

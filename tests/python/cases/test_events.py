@@ -1,5 +1,9 @@
+import subprocess
+import sys
+
 import pytest
 
+import backstop
 from backstop import events
 
 ENVELOPE = {
@@ -58,3 +62,19 @@ def test_a_handler_gets_the_original():
 def test_the_deadline_leaves_time_for_the_answer():
     assert events.deadline(Context())() == 2.5
     assert events.deadline(Context(), margin=10)() == 0
+
+
+def test_an_import_brings_no_more_than_is_used():
+    """The cold start of a function waits for it."""
+    code = "import sys; from backstop import events; print(sorted({'asyncio', 'logging', 'subprocess', 'backstop.workers', 'backstop.retries'} & sys.modules.keys()))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert said.stdout == "[]\n", said.stdout + said.stderr
+
+
+def test_each_name_is_there():
+    for name in backstop.__all__:
+        assert getattr(backstop, name).__module__.startswith("backstop.")
+    assert {"events", "retries", "testing", *backstop.__all__} <= set(dir(backstop))
+    assert backstop.testing.VirtualQueue and backstop.retries.TestClock
+    with pytest.raises(AttributeError, match="no attribute 'workr'"):
+        backstop.workr

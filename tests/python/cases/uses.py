@@ -6,6 +6,7 @@ from typing import Any
 
 import backstop
 from backstop import events
+from backstop.testing import Seen, Sent, VirtualQueue
 
 
 @backstop.worker("local:orders", policy="full-jitter", settings={"base": "2s"}, max_in_flight=10)
@@ -49,6 +50,19 @@ def main() -> None:
     delay: timedelta | None = decision.delay
     counts: dict[str, backstop.Counts] = backstop.run(ship, bill)
     print(count, delay, counts)
+
+
+def test_ship(backstop_queue: VirtualQueue) -> None:
+    def sleeps(message: backstop.Message) -> None:
+        backstop_queue.sleep("40s")
+
+    seen: Seen = backstop_queue.run(ship, messages=["book", Sent({"id": 1}, {"tenant": "t-1"}, after="2h")], seed=7, within="1d")
+    plain: Seen = backstop_queue.run(sleeps, messages=["a"], max_attempts=3)
+    both: Seen = backstop_queue.run(ship, bill, messages={"orders": ["a"], "invoices": []})
+    decision: backstop.Decision | None = seen.of("book")[0].decision
+    reasons: list[str] = [it.reason for it in plain.dead_letters]
+    late: bool = both.elapsed > timedelta(hours=2)
+    print(decision, reasons, late, seen.counts_by_queue["orders"].retried, seen.left)
 
 
 async def asynchronous() -> int:

@@ -3,10 +3,7 @@
 use backstop_files::nearest::nearest;
 
 use super::Backstop;
-use crate::config::{ConfigError, Key, keys};
-
-/// The keys whose handlers are other programs: a package's handler is a function of its language.
-const OTHER_HANDLERS: &str = "queues.NAME.handler";
+use crate::config::{ConfigError, Key, options};
 
 impl Backstop {
     /// Sets the option with this name: that of a method, such as `max_in_flight`. Its texts are those of a flag; a table such as `settings` has texts such as `base=2s`.
@@ -27,11 +24,6 @@ impl Backstop {
             }
         }
     }
-}
-
-/// The keys that options set.
-fn options() -> impl Iterator<Item = &'static Key> {
-    keys().filter(|key| key.table != OTHER_HANDLERS && key.option().is_some())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod flag;
 mod schema;
 mod table;
 mod typed;
+mod typescript;
 mod value;
 
 use std::ops::RangeInclusive;
@@ -25,6 +26,8 @@ pub(super) use schema::schema_of;
 pub(crate) use table::Table;
 pub(super) use table::{argument, method, raw_value, table};
 pub(super) use typed::{Spot, Typed, meaning, typed};
+pub(crate) use typescript::options;
+pub use typescript::options_in_typescript;
 pub(super) use value::{RawValue, override_by};
 
 /// A key of the configuration.

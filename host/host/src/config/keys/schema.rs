@@ -54,7 +54,7 @@ impl Key {
     }
 
     /// The first line of the sentence, without links.
-    fn description(&self) -> String {
+    pub(super) fn description(&self) -> String {
         let line = self.sentence.trim().lines().next().unwrap_or_default();
         let without_link = |piece: &str| match piece.split_once("](") {
             Some((text, link)) => text.to_owned() + link.split_once(')').map_or("", |it| it.1),

@@ -1,4 +1,4 @@
-//! What a policy sees of an error of JavaScript. JavaScript passes what it finds at the error, and the rules are here.
+//! What a policy sees of an error. JavaScript passes what it finds at the error, and the rules are here.
 
 use backstop_backoff::classify;
 use backstop_core::failure::{Error, Milliseconds, Timestamp};
@@ -36,7 +36,7 @@ struct Found {
     clippy::cast_sign_loss,
     reason = "a float saturates when it is cast"
 )]
-pub(crate) fn read_error(reader: &mut Reader, wall: f64) -> Error {
+pub fn read_error(reader: &mut Reader, wall: f64) -> Error {
     let is_permanent = reader.flag();
     let code = reader.text();
     let codes = reader.pairs().into_iter().map(|(code, _)| code).collect();
