@@ -12,6 +12,7 @@ import os
 import re
 import select
 import signal
+import socket
 import threading
 from dataclasses import dataclass
 from datetime import timedelta
@@ -127,8 +128,8 @@ def run(*workers: Worker) -> Dict[str, Counts]:
     if any(it.is_async for it in workers):
         return asyncio.run(_run_with_signals(workers))
     running = _Running(workers, loop=None)
-    with _signals(running.stop), running:
-        running.wait()
+    with _signals(running.stop) as arrived, running:
+        running.wait(arrived)
     return running.result()
 
 
@@ -150,8 +151,14 @@ async def run_async(*workers: Worker) -> Dict[str, Counts]:
 async def _run_with_signals(workers: Sequence[Worker]) -> Dict[str, Counts]:
     loop = asyncio.get_running_loop()
     running = _Running(workers, loop=loop)
-    with _signals(running.stop), running:
-        await running.wait_async()
+    with _signals(running.stop) as arrived, running:
+        if arrived is not None:
+            loop.add_reader(arrived, arrived.recv, 64)
+        try:
+            await running.wait_async()
+        finally:
+            if arrived is not None:
+                loop.remove_reader(arrived)
     return running.result()
 
 
@@ -243,17 +250,22 @@ class _Running:
         log.flush()
 
     def has_ended(self) -> bool:
-        return not self._has_started or self._poll(0)
-
-    def wait(self) -> None:
-        """Waits for the host. Signals are handled meanwhile."""
-        while not self._poll(None):
-            pass
-
-    def _poll(self, milliseconds: Optional[int]) -> bool:
+        if not self._has_started:
+            return True
         poll = select.poll()
         poll.register(self._host.fileno(), select.POLLIN)
-        return bool(poll.poll(milliseconds))
+        return bool(poll.poll(0))
+
+    def wait(self, arrived: Optional[socket.socket]) -> None:
+        """Waits for the host. Signals are handled meanwhile: those that arrive make this socket readable."""
+        poll = select.poll()
+        poll.register(self._host.fileno(), select.POLLIN)
+        if arrived is not None:
+            poll.register(arrived, select.POLLIN)
+        while not self.has_ended():
+            for descriptor, _ in poll.poll():
+                if arrived is not None and descriptor == arrived.fileno():
+                    arrived.recv(64)
 
     async def wait_async(self) -> None:
         """As `wait`, in the event loop."""
@@ -284,24 +296,34 @@ class _Running:
 
 
 @contextlib.contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Stops on SIGTERM and Ctrl-C, if this is the main thread: no other one has signals. A second Ctrl-C ends the program."""
+def _signals(stop: Callable[[], None]) -> Iterator[Optional[socket.socket]]:
+    """Stops on SIGTERM and Ctrl-C, if this is the main thread: no other one has signals. A second Ctrl-C ends the program.
+
+    What it yields is readable once a signal has arrived. Python handles a signal when the main thread comes back to it, and one that arrives just before a wait would not end the wait.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield None
         return
+    arrived, wakes = socket.socketpair()
+    arrived.setblocking(False)
+    wakes.setblocking(False)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def on_signal(number: int, frame: Optional[FrameType]) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         stop()
 
+    woken = signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     try:
         for number in before:
             signal.signal(number, on_signal)
-        yield
+        yield arrived
     finally:
         for number, handler in before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        signal.set_wakeup_fd(woken)
+        arrived.close()
+        wakes.close()
 
 
 def _texts(name: str, value: Any) -> List[str]:
