@@ -87,6 +87,18 @@ fn workers_serve_a_queue_and_lose_nothing() {
 }
 
 #[test]
+fn workers_answer_on_their_admin_address_as_the_command_does() {
+    cases("test_admin.py");
+}
+
+#[test]
+fn workers_that_something_happens_to_lose_nothing() {
+    let folder = backstop_tests::python::package();
+    std::fs::write(folder.path().join("endpoint"), &ministack().endpoint).unwrap();
+    cases_in(folder.path(), "test_faults.py");
+}
+
+#[test]
 fn its_types_are_strict() {
     let folder = package();
     let uses = top().join("tests/python/cases/uses.py");
