@@ -20,7 +20,9 @@ mod letters;
 mod libraries;
 mod modules;
 mod mutation;
+mod options;
 mod policies;
+mod python;
 mod records;
 mod sources;
 mod templates;
@@ -94,6 +96,14 @@ targets! {
     admin_request = interface::request, 4 << 10;
     /// Configurations.
     configuration = configuration::configuration, 4 << 10;
+    /// Options with their texts, as packages of other languages pass them on.
+    options = options::options, 2 << 10;
+    /// Exceptions of Python.
+    python_exception = python::exception, 4 << 10;
+    /// Options of a worker in Python.
+    python_options = python::options, 2 << 10;
+    /// Events of Lambda functions in Python.
+    python_event = python::event, 4 << 10;
     /// Lines of archives.
     archive = letters::archive, 4 << 10;
     /// Journals of redrives, cut and changed.
