@@ -1,4 +1,4 @@
-//! What the Lambda retry handler costs, compared with the plain pattern in Python: time to the first event, API requests, CPU time and memory.
+//! What the Lambda retry handler costs, compared with the plain pattern in Python: time to the first event, API requests, CPU time and memory; and what the packages for Python and Node.js add to the cold start of a function.
 //!
 //! `make bench` runs it. Both handlers run as on Lambda, as a process that requests events from a Runtime API, which the benchmark implements. SQS is fauxqs, behind a proxy that counts. Lambda is a stub that takes every asynchronous invocation and counts: an emulator would run a function on the same processors. Everything is on the loopback address and without TLS, and the programs are in the page cache.
 #![allow(
@@ -6,6 +6,9 @@
     clippy::unwrap_used,
     reason = "a test that can't go on fails"
 )]
+
+#[path = "lambda/cold_starts.rs"]
+mod cold_starts;
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -48,7 +51,7 @@ const HELD: u64 = 10;
 /// The function whose failures are retried.
 const FUNCTION: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders:$LATEST";
 
-const ABOUT: &str = "The comparison is the handler that is usually written by hand, in Python with boto3. Both run as on Lambda, as a process that asks a Runtime API for events; SQS is fauxqs behind a proxy that counts, Lambda a stub that accepts every invocation. Without TLS and with the programs in the page cache, so these are not the times of Lambda's own machines. 15 starts each, in turns.";
+const ABOUT: &str = "The comparison is the handler that is usually written by hand, in Python with boto3. Both run as on Lambda, as a process that asks a Runtime API for events; SQS is fauxqs behind a proxy that counts, Lambda a stub that accepts every invocation. Without TLS and with the programs in the page cache, so these are not the times of Lambda's own machines. 15 starts each, in turns. The functions of the last table run on an emulator of Lambda, behind the retry handler's envelope, 41 starts each, in turns; what a start takes is measured in the function.";
 
 #[derive(Debug, Clone, Copy)]
 enum Handler {
@@ -85,6 +88,7 @@ async fn main() {
     let ours = handle_all(Handler::Precompiled, package.path()).await;
     let plain = handle_all(Handler::Plain, package.path()).await;
     chapter.add(records(&ours, &plain));
+    chapter.add(cold_starts::table().await);
     chapter.write();
 }
 
