@@ -6,14 +6,19 @@ use backstop_core::retry_after::retry_after_at;
 
 use crate::wire::{Reader, saturated};
 
+/// The kind of an error that `permanent(..)` made.
+const PERMANENT: u32 = 1;
+
 /// The code of an error of which no more is known.
 const UNKNOWN: &str = "Error";
 
 /// What JavaScript finds at an error.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
-    /// `permanent(..)` made it, with this code.
-    permanent: Option<String>,
+    /// `permanent(..)` made it.
+    permanent: bool,
+    /// The code that the program has given it, which is its code whatever else is known.
+    own_code: Option<String>,
     /// Its own code and those of its causes, such as `ECONNREFUSED`.
     codes: Vec<String>,
     /// Its name, such as `ThrottlingException`.
@@ -37,11 +42,12 @@ struct Found {
     reason = "a float saturates when it is cast"
 )]
 pub fn read_error(reader: &mut Reader, wall: f64) -> Error {
-    let is_permanent = reader.flag();
+    let kind = reader.whole();
     let code = reader.text();
     let codes = reader.pairs().into_iter().map(|(code, _)| code).collect();
     let found = Found {
-        permanent: is_permanent.then_some(code),
+        permanent: kind == PERMANENT,
+        own_code: (kind != 0).then_some(code),
         codes,
         name: reader.text(),
         message: reader.text(),
@@ -66,8 +72,13 @@ impl Found {
             Some(found.1.as_str())
         };
         let asked = self.retry_after.or_else(|| retry_after_at(header, now));
-        if let Some(code) = self.permanent {
-            return Error::permanent(code, self.message).retry_after(asked);
+        if let Some(code) = self.own_code {
+            let error = if self.permanent {
+                Error::permanent(code, self.message)
+            } else {
+                Error::new(code, self.message).status(self.status)
+            };
+            return error.retry_after(asked).details(self.details);
         }
         if self.name == "SyntaxError" && self.codes.is_empty() {
             // Text that ends too early may have been cut.

@@ -62,7 +62,7 @@ export function writeFound(thrown: unknown): Writer {
   const number = (...values: unknown[]) => values.find((value) => typeof value === 'number') as number | undefined;
   const hint = error.retryAfterHint instanceof Date ? Math.max(0, error.retryAfterHint.getTime() - Date.now()) : undefined;
   return new Writer()
-    .number(error.name === 'PermanentError')
+    .number(error.name === 'PermanentError' ? 1 : error.name === 'RetryAfterError' ? 2 : 0)
     .text(text(error.code))
     .pairs(codes.map((code) => [code, '']))
     .text(is(error, 'Response') ? '' : text(error.name))

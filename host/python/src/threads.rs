@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use backstop_core::clock;
 use backstop_core::lock::{lock, unpoisoned};
-use backstop_embed::jobs::Job;
-
-use crate::jobs::Shared;
+use backstop_embed::jobs::{Job, Jobs, Taker};
 
 /// After this time without a job that was taken, one more thread takes jobs.
 const STALLED: Duration = Duration::from_micros(500);
@@ -55,7 +53,12 @@ impl Threads {
     }
 
     /// Takes jobs that are there, for a thread that comes from a job. A new thread is a spare one: it waits like the others, unless none works. Without a job, the thread is idle from now on.
-    pub(crate) fn take_now(&self, jobs: &Shared, most: usize, has_worked: bool) -> Vec<Job> {
+    pub(crate) fn take_now(
+        &self,
+        jobs: &Jobs<impl Taker>,
+        most: usize,
+        has_worked: bool,
+    ) -> Vec<Job> {
         let mut state = self.lock();
         if has_worked {
             state.working -= 1;
@@ -93,7 +96,7 @@ impl Threads {
     }
 
     /// Waits until there may be a job for this thread; `None` once there will be no more.
-    pub(crate) fn wait(&self, jobs: &Shared) -> Option<Woken> {
+    pub(crate) fn wait(&self, jobs: &Jobs<impl Taker>) -> Option<Woken> {
         let mut state = self.lock();
         loop {
             if jobs.is_empty() {
@@ -121,7 +124,12 @@ impl Threads {
     }
 
     /// Takes jobs for a thread that has the interpreter's lock now, unless those that work go on without it.
-    pub(crate) fn take_after(&self, jobs: &Shared, woken: &Woken, most: usize) -> Vec<Job> {
+    pub(crate) fn take_after(
+        &self,
+        jobs: &Jobs<impl Taker>,
+        woken: &Woken,
+        most: usize,
+    ) -> Vec<Job> {
         let mut state = self.lock();
         if state.working > 0 {
             let now = clock::instant();
@@ -150,7 +158,7 @@ impl Threads {
 }
 
 impl State {
-    fn take(&mut self, jobs: &Shared, most: usize) -> Vec<Job> {
+    fn take(&mut self, jobs: &Jobs<impl Taker>, most: usize) -> Vec<Job> {
         let taken = jobs.take(most);
         if !taken.is_empty() {
             self.taken += 1;

@@ -47,6 +47,14 @@ test('a response of fetch says when to come again', async () => {
   assert.equal(decide(retryAfter(31_000)).delay, 31_000);
 });
 
+test('the code of retryAfter and permanent is the code that the policy sees', async () => {
+  const policy = await Policy.load('linear', { settings: { permanent: ['CarrierBusy'] } });
+  assert.equal(policy.decide({ error: retryAfter('30s', 'CarrierBusy') }).verdict, 'dead-letter');
+  assert.equal(policy.decide({ error: retryAfter('30s', 'Other') }).class, 'throttled');
+  const declined = policy.decide({ error: permanent('CardDeclined') });
+  assert.deepEqual([declined.class, declined.reason], ['permanent', 'permanent: CardDeclined']);
+});
+
 test('whatever is thrown is a failure', async () => {
   const hostile = new Proxy(new Error('x'), {
     get() {
