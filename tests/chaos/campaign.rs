@@ -143,8 +143,13 @@ fn most_memory(id: u32) -> Option<f64> {
 async fn progress(world: Arc<World>, begin: Instant) {
     loop {
         sleep(Duration::from_secs(10)).await;
-        let attempts = world.workers.iter().map(|it| {
-            let text = std::fs::read(&it.lines).unwrap_or_default();
+        let inside = world
+            .hosts
+            .iter()
+            .flat_map(|host| host.queues().map(|queue| host.lines(queue)));
+        let files = world.workers.iter().map(|it| it.lines.clone());
+        let attempts = files.chain(inside).map(|it| {
+            let text = std::fs::read(&it).unwrap_or_default();
             text.iter().filter(|it| **it == b'\n').count() / 2
         });
         let attempts: usize = attempts.sum();

@@ -16,7 +16,7 @@ use crate::files::replace;
 use crate::host::{Host, Process};
 use crate::link::Weather;
 use crate::lying::Planted;
-use crate::plan::{Disturbance, HOSTS, Kind, QUEUES, Side};
+use crate::plan::{Disturbance, HOSTS, Kind, Program, QUEUES, Side};
 use crate::site::{Window, World};
 use crate::workers::WorkerProcess;
 use crate::{deliveries, hostile, operators};
@@ -39,6 +39,20 @@ pub(crate) async fn carry_out(world: Arc<World>, disturbance: Disturbance) {
     let is_possible = match kind {
         Kind::FullDisk => world.small_disk.is_some(),
         Kind::Clock { host, .. } => world.hosts[host].clock.is_some(),
+        // A worker inside has no connection, and a program with one has no file that SIGHUP reads.
+        Kind::Cut {
+            host,
+            side: Side::Worker,
+        }
+        | Kind::Slow {
+            host,
+            side: Side::Worker,
+        }
+        | Kind::Stall {
+            host,
+            side: Side::Worker,
+        }
+        | Kind::BadConfiguration { host, .. } => world.hosts[host].program == Program::Command,
         _ => true,
     };
     if !is_possible {
@@ -95,7 +109,7 @@ fn concerned(world: &World, kind: Kind) -> Vec<&'static str> {
         }
         Kind::Refuse { site } | Kind::Emulator { site } => world.hosts_of(site),
         Kind::KillWorker { queue } | Kind::FreezeWorker { queue } => {
-            world.hosts_of(QUEUES[queue].site)
+            world.posting_hosts_of(QUEUES[queue].site)
         }
         Kind::FullDisk => vec![HOSTS[0].name],
         _ => host_of(kind).map(|at| HOSTS[at].name).into_iter().collect(),

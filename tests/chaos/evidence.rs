@@ -131,6 +131,11 @@ pub(crate) async fn collect(
     }
     evidence.see_journals(world);
     for host in &world.hosts {
+        for queue in host.queues() {
+            evidence.see_attempts(lines(&host.lines(queue)).0);
+        }
+    }
+    for host in &world.hosts {
         let mut records = Vec::new();
         let unreadable = each_line(&host.records(), |it| records.push(short(&it)));
         evidence.unreadable.insert(host.plan.name, unreadable);

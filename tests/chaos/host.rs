@@ -1,19 +1,20 @@
-//! A host as a process: `backstop run` with a configuration, a cache and decision records of its own.
+//! A host as a process: `backstop run`, or a program with workers inside, with a configuration, a cache and decision records of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_core::clock;
 use backstop_tests::aws::CREDENTIALS;
-use backstop_tests::backstop::program;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep};
 
 use crate::link::Link;
-use crate::plan::{HostPlan, QUEUES};
+use crate::plan::{HostPlan, Program, QUEUES};
+use crate::programs::{self, Packages};
 
 /// How long a start may take before it counts as one that hangs.
 const LONGEST_START: Duration = Duration::from_secs(90);
@@ -24,6 +25,8 @@ const LONGEST_STOP: Duration = Duration::from_secs(25);
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) plan: &'static HostPlan,
+    pub(crate) program: Program,
+    pub(crate) packages: Arc<Packages>,
     pub(crate) to_queue: Link,
     /// By queue.
     pub(crate) to_workers: Vec<(usize, Link)>,
@@ -52,7 +55,10 @@ pub(crate) struct Life {
 
 impl Host {
     pub(crate) fn config(&self) -> PathBuf {
-        self.folder.join("backstop.toml")
+        self.folder.join(match self.program {
+            Program::Command => "backstop.toml",
+            Program::Python | Program::Node => "program.json",
+        })
     }
 
     pub(crate) fn records(&self) -> PathBuf {
@@ -88,11 +94,8 @@ impl Host {
 
     async fn start(&self, process: &mut Process, log: &Path) -> Result<(), String> {
         let file = std::fs::File::create(log).unwrap();
-        let mut command = Command::new(program("backstop"));
+        let mut command = programs::command(self.program, &self.packages, &self.config());
         command
-            .arg("run")
-            .args(["--json", "--config"])
-            .arg(self.config())
             .envs(CREDENTIALS)
             .env_remove("RUST_LOG")
             .env("NO_COLOR", "1")

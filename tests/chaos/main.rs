@@ -9,6 +9,7 @@
 
 mod campaign;
 mod checker;
+mod configuration;
 mod deliveries;
 mod disturb;
 mod emulators;
@@ -25,6 +26,7 @@ mod of_messages;
 mod operators;
 mod plan;
 mod producers;
+mod programs;
 mod report;
 mod rules;
 mod site;

@@ -1,7 +1,7 @@
 //! Who takes part, and what happens to whom: drawn from the seed, before anything begins.
 
 use rand::rngs::ChaCha8Rng;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 
@@ -113,6 +113,32 @@ pub(crate) const HOSTS: [HostPlan; 4] = [
         own_clock: false,
     },
 ];
+
+/// What program a host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Program {
+    /// `backstop run`, with workers behind HTTP.
+    Command,
+    /// A program in Python with the workers inside.
+    Python,
+    /// The same in Node.js.
+    Node,
+}
+
+/// The programs of the hosts of a seed: of each site, one of its two hosts has its workers inside, one of them in Python, the other in Node.js.
+pub(crate) fn programs(seed: u64) -> Vec<Program> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x7072_6f67_7261_6d73);
+    let mut programs = vec![Program::Command; HOSTS.len()];
+    let mut inside = [Program::Python, Program::Node];
+    inside.shuffle(&mut random);
+    for (site, program) in inside.into_iter().enumerate() {
+        let of_site = (0..HOSTS.len()).filter(|at| HOSTS[*at].site == site);
+        let of_site: Vec<_> = of_site.collect();
+        programs[*of_site.choose(&mut random).unwrap()] = program;
+    }
+    programs
+}
 
 pub(crate) const MAX_ATTEMPTS: u32 = 6;
 /// In seconds.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::checker::Found;
 use crate::evidence::Evidence;
+use crate::plan::Program;
 use crate::site::World;
 
 /// The commit that is checked out, and whether there is more than it.
@@ -21,6 +22,12 @@ fn commit() -> String {
         || "unknown".to_owned(),
         |it| String::from_utf8_lossy(&it.stdout).trim().to_owned(),
     )
+}
+
+/// What each host is.
+fn programs(world: &World) -> BTreeMap<&str, Program> {
+    let hosts = world.hosts.iter();
+    hosts.map(|it| (it.plan.name, it.program)).collect()
 }
 
 /// What was seen, in numbers.
@@ -67,6 +74,7 @@ fn figures(world: &World, evidence: &Evidence, drained: Duration, took: Duration
         "faults-by-kind": faults,
         "left-out": log.left_out,
         "redriven": evidence.journals.iter().map(|it| it.deleted.len()).sum::<usize>(),
+        "programs": programs(world),
         "starts-of-hosts": evidence.lives.values().map(Vec::len).sum::<usize>(),
         "longest-stop-ms": stops.iter().max(),
         "stops": stops.len(),
@@ -131,6 +139,11 @@ fn markdown(figures: &Value, found: &Found) -> String {
         };
         let _ = writeln!(text, "| {name} | {value} |");
     }
+    let programs = figures["programs"].as_object().into_iter().flatten();
+    let programs: Vec<_> = programs
+        .map(|(host, of)| format!("{host} {}", of.as_str().unwrap_or_default()))
+        .collect();
+    let _ = writeln!(text, "| what hosts are | {} |", programs.join(", "));
     let memory = figures["memory-mib"].as_object().into_iter().flatten();
     let memory: Vec<_> = memory
         .map(|(host, mib)| format!("{host} {:.0}", mib.as_f64().unwrap_or(0.0)))

@@ -20,10 +20,9 @@ use crate::host::Host;
 use crate::link::Link;
 use crate::lying::Planted;
 use crate::messages::Planned;
-use crate::plan::{
-    ATTEMPT_TIMEOUT, GRACE, HOSTS, HostPlan, Kind, MAX_ATTEMPTS, QUEUES, SITES, VISIBILITY,
-};
+use crate::plan::{HOSTS, HostPlan, Kind, Program, QUEUES, SITES, programs};
 use crate::producers::Sent;
+use crate::programs::Packages;
 use crate::workers::WorkerProcess;
 
 /// The size of the disk of a host's cache.
@@ -119,10 +118,12 @@ impl World {
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(folder.join("envelope-key"), private).unwrap();
         let library = faketime(&mut log);
+        let packages = Arc::new(Packages::build());
         let mut hosts = Vec::new();
-        for plan in &HOSTS {
+        for (plan, program) in HOSTS.iter().zip(programs(settings.seed)) {
             let port = proxies[plan.site];
-            hosts.push(host(plan, &folder, port, &workers, library.as_deref()).await);
+            let installed = (Arc::clone(&packages), library.as_deref());
+            hosts.push(host(plan, program, &folder, port, &workers, installed).await);
         }
         let world = Self {
             settings,
@@ -141,43 +142,6 @@ impl World {
         world
     }
 
-    /// The configuration of a host.
-    pub(crate) fn config(&self, host: &Host) -> String {
-        let link = format!("http://127.0.0.1:{}", host.to_queue.port);
-        let endpoint = self.emulators[host.plan.site].endpoint();
-        let mut text = format!(
-            "endpoint-url = \"{link}\"\n\n[policies]\ncache = \"{}\"\nrefresh = \"5s\"\n\n[decisions]\nrecord = \"{}\"\nrecords = \"all\"\n",
-            host.cache.display(),
-            host.records().display(),
-        );
-        for (at, queue) in QUEUES.iter().enumerate().filter(|(at, _)| host.serves(*at)) {
-            let (url, dead) = &self.urls[at];
-            let behind = |url: &str| url.replace(&endpoint, &link);
-            let policy = if queue.file {
-                format!("policy = \"{}\"\n", policy_file(&self.folder, at).display())
-            } else {
-                "policy = \"full-jitter\"\nsettings = { base = \"500ms\", cap = \"4s\" }\n"
-                    .to_owned()
-            };
-            let worker = host.to_worker(at).port;
-            let key = if queue.fifo {
-                String::new()
-            } else {
-                let file = self.folder.join("envelope-key");
-                format!("envelope-key-file = \"{}\"\n", file.display())
-            };
-            text += &format!(
-                "\n[queues.{}]\nurl = \"{}\"\ndead-letter-queue = \"{}\"\nhandler = {{ http = \"http://127.0.0.1:{worker}/{}\" }}\n{policy}{key}hold = \"{}\"\nmax-attempts = {MAX_ATTEMPTS}\nallow-discard = false\nmax-in-flight = 50\nvisibility-timeout = \"{VISIBILITY}s\"\nattempt-timeout = \"{ATTEMPT_TIMEOUT}s\"\ngrace = \"{GRACE}s\"\n",
-                queue.name,
-                behind(url),
-                behind(dead),
-                host.plan.name,
-                queue.hold,
-            );
-        }
-        text
-    }
-
     pub(crate) fn policy_file(&self, queue: usize) -> PathBuf {
         policy_file(&self.folder, queue)
     }
@@ -185,6 +149,14 @@ impl World {
     pub(crate) fn hosts_of(&self, site: usize) -> Vec<&'static str> {
         let of = self.hosts.iter().filter(|it| it.plan.site == site);
         of.map(|it| it.plan.name).collect()
+    }
+
+    /// The hosts of a site whose workers are other processes.
+    pub(crate) fn posting_hosts_of(&self, site: usize) -> Vec<&'static str> {
+        let of = self.hosts.iter().filter(|it| it.plan.site == site);
+        of.filter(|it| it.program == Program::Command)
+            .map(|it| it.plan.name)
+            .collect()
     }
 
     /// The caches of the hosts that serve a queue.
@@ -264,10 +236,11 @@ async fn make(emulator: &Emulator, name: &str, fifo: bool) -> (String, String) {
 
 async fn host(
     plan: &'static HostPlan,
+    program: Program,
     folder: &Path,
     emulator: u16,
     workers: &[WorkerProcess],
-    library: Option<&Path>,
+    (packages, library): (Arc<Packages>, Option<&Path>),
 ) -> Host {
     let own = folder.join(plan.name);
     std::fs::create_dir_all(&own).unwrap();
@@ -288,6 +261,8 @@ async fn host(
     });
     Host {
         plan,
+        program,
+        packages,
         to_queue: Link::to(emulator).await,
         to_workers,
         cache,

@@ -40,6 +40,11 @@ async fn a_short_campaign_breaks_no_rule() {
     // Those of deliveries come on top.
     assert!(figures["messages"].as_u64() >= Some(600), "{printed}");
     assert!(figures["faults"].as_u64().unwrap() > 10, "{printed}");
+    // Of each site, one host is a program with workers inside.
+    let programs = figures["programs"].as_object().unwrap().values();
+    let mut programs: Vec<_> = programs.filter_map(Value::as_str).collect();
+    programs.sort_unstable();
+    assert_eq!(programs, ["command", "command", "node", "python"]);
     // What can't be done here is said.
     for skipped in figures["skipped"].as_array().unwrap() {
         println!("SKIPPED: {skipped}");
