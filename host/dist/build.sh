@@ -15,7 +15,7 @@ profile=${PROFILE:-dist}
 architectures=${ARCHITECTURES:-x86-64 arm64}
 
 # The crates of the modules, and the oldest glibc that they run with.
-modules=(backstop-python)
+modules=(backstop-python backstop-node)
 glibc=2.17
 
 # zig is the linker and the C compiler for other machines, and has their C library. The certificates are for the image.
@@ -55,7 +55,7 @@ build() {
     cp "$target/$musl/$built/"{backstop,backstop-lambda} "$folder"
     check "$folder/backstop"
     check "$folder/backstop-lambda"
-    case " ${KINDS:-wheels} " in *" wheels "*) ;; *) return 0 ;; esac
+    case " ${KINDS:-wheels} " in *" wheels "* | *" npm "*) ;; *) return 0 ;; esac
     "${cargo[@]}" --target "$gnu.$glibc" --lib "${modules[@]/#/--package=}"
     cp "$target/$gnu/$built"/libbackstop_*.so "$folder/gnu"
     # Rust's own default for musl is to link it, which no library can. In a folder of its own: the flag would renew the programs.
@@ -80,6 +80,13 @@ done
 # What writes the manual pages has to run here: on another machine's processor alone, that of the development build does.
 writer=${writer:-$target/debug/backstop}
 [ -x "$writer" ] || { echo "$writer is not there: run \`make build\`" >&2 && exit 1; }
+case " ${KINDS:-npm} " in
+*" npm "*)
+    for package in node node-retry; do
+        (cd "host/$package" && npm ci --silent && BACKSTOP=$writer CARGO_TARGET_DIR=$target node build.mjs)
+    done
+    ;;
+esac
 # shellcheck disable=SC2086
 python host/dist ${KINDS:-} --output "$output" "${folders[@]}" --writer "$writer" --boms "$output/boms" \
     --certificates "$(python -c 'import certifi; print(certifi.where())')"

@@ -1,19 +1,26 @@
-"""npm packages: `backstop-sqs`, a shim in JavaScript, and one package with the program for each processor."""
+"""npm packages: `backstop-sqs`, the program and the addons of each processor in packages of their own, and `backstop-retry`."""
 
 from __future__ import annotations
 
 import json
 
 import pack
-from release import ARCHITECTURES, Release, TOP
+import readme
+from release import ARCHITECTURES, Binary, Mistake, Release, TOP
 
 SCOPE = "@backstop-sqs"
 
+ADDON = "libbackstop_node.so"
+
+# What npm calls the C libraries.
+LIBRARIES = {"gnu": "glibc", "musl": "musl"}
+
 
 def build(release: Release) -> dict[str, bytes]:
-    """A package for each processor, and the shim that depends on them."""
-    packages = dict(_platform(release, architecture) for architecture in release.architectures)
-    return packages | dict([_shim(release)])
+    """A package with the program for each processor, one with the addon for each processor and C library, the one that depends on them, and the retrier."""
+    packages = [_program(release, architecture) for architecture in release.architectures]
+    packages += [_addon(release, *it) for it in release.with_module(ADDON)]
+    return dict([*packages, _main(release), _retrier(release)])
 
 
 def _package(release: Release, name: str, files: pack.Files, **more: object) -> tuple[str, bytes]:
@@ -28,7 +35,7 @@ def _package(release: Release, name: str, files: pack.Files, **more: object) -> 
     return f"{file}-{release.version}.tgz", pack.gzipped(tar, release.level)
 
 
-def _platform(release: Release, architecture: str) -> tuple[str, bytes]:
+def _program(release: Release, architecture: str) -> tuple[str, bytes]:
     cpu = release.name(architecture, "npm")
     program = release.programs[architecture]["backstop"]
     files = {"bin/backstop": pack.program(program.bytes())}
@@ -36,20 +43,31 @@ def _platform(release: Release, architecture: str) -> tuple[str, bytes]:
     return _package(release, f"{SCOPE}/linux-{cpu}", files, os=["linux"], cpu=[cpu], preferUnplugged=True)
 
 
-def _shim(release: Release) -> tuple[str, bytes]:
-    """Names the packages of all processors, so that a lock file made on one machine holds for the others."""
-    every = {f"{SCOPE}/linux-{it['npm']}": release.version for it in ARCHITECTURES.values()}
-    files = {
-        "bin/backstop.js": pack.program((TOP / "host/dist/node/backstop.js").read_bytes()),
-        "README.md": pack.plain((TOP / "host/dist/readme.md").read_bytes()),
-    }
-    return _package(
-        release,
-        "backstop-sqs",
-        files,
-        keywords=["aws", "backoff", "lambda", "retry", "sqs", "webassembly"],
-        # `npx backstop-sqs` runs the command that has the package's name.
-        bin={"backstop": "bin/backstop.js", "backstop-sqs": "bin/backstop.js"},
-        engines={"node": ">=18"},
-        optionalDependencies=every,
-    )
+def _addon(release: Release, architecture: str, libc: str, addon: Binary) -> tuple[str, bytes]:
+    cpu = release.name(architecture, "npm")
+    files = {"backstop.node": pack.program(addon.bytes())}
+    name = f"{SCOPE}/linux-{cpu}-{libc}"
+    return _package(release, name, files, main="backstop.node", os=["linux"], cpu=[cpu], libc=[LIBRARIES[libc]], preferUnplugged=True)
+
+
+def _main(release: Release) -> tuple[str, bytes]:
+    """Names the packages of all platforms, so that a lock file made on one machine holds for the others."""
+    every = [f"linux-{it['npm']}{libc}" for it in ARCHITECTURES.values() for libc in ("", *(f"-{it}" for it in LIBRARIES))]
+    command = pack.program((TOP / "host/node/bin/backstop.js").read_bytes())
+    return _built(release, "host/node", {"bin/backstop.js": command}, optionalDependencies={f"{SCOPE}/{name}": release.version for name in every})
+
+
+def _retrier(release: Release) -> tuple[str, bytes]:
+    return _built(release, "host/node-retry", {})
+
+
+def _built(release: Release, folder: str, files: pack.Files, **more: object) -> tuple[str, bytes]:
+    """A package of JavaScript, as its `package.json` says."""
+    dist = TOP / folder / "dist"
+    if not dist.is_dir():
+        raise Mistake(f"{folder} is not built: run `npm ci && npm run build` in it")
+    about = json.loads((TOP / folder / "package.json").read_text())
+    own = {key: about[key] for key in about if key not in ("name", "version", "license", "files", "scripts", "devDependencies")}
+    files = files | {f"dist/{path.relative_to(dist)}": pack.plain(path.read_bytes()) for path in sorted(dist.rglob("*")) if path.is_file()}
+    files["README.md"] = pack.plain(readme.published(release, f"{folder}/README.md").encode())
+    return _package(release, about["name"], files, **own, **more)

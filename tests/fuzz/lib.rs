@@ -15,6 +15,7 @@ mod corpus;
 mod edits;
 mod heavy;
 mod interface;
+mod javascript;
 mod lambda;
 mod letters;
 mod libraries;
@@ -104,6 +105,8 @@ targets! {
     python_options = python::options, 2 << 10;
     /// Events of Lambda functions in Python.
     python_event = python::event, 4 << 10;
+    /// What JavaScript finds at an error.
+    javascript_error = javascript::error, 4 << 10;
     /// Lines of archives.
     archive = letters::archive, 4 << 10;
     /// Journals of redrives, cut and changed.

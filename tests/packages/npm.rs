@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use backstop_core::clock;
+use backstop_tests::npm;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,6 +18,20 @@ use super::served::{Files, serve};
 use super::world::{one, packages, scenarios, succeeds, works};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What the names of this machine's packages have, and what those of the others have there.
+#[cfg(target_arch = "x86_64")]
+const OTHERS: [(&str, &str); 3] = [
+    ("x64", "arm64"),
+    ("x64-gnu", "x64-musl"),
+    ("x64-gnu", "arm64-musl"),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OTHERS: [(&str, &str); 3] = [
+    ("arm64", "x64"),
+    ("arm64-gnu", "arm64-musl"),
+    ("arm64-gnu", "x64-musl"),
+];
 
 /// A registry of npm with the packages in a folder.
 struct Registry {
@@ -35,13 +50,15 @@ impl Registry {
                 format!("/{}", tarball.file_name().unwrap().to_str().unwrap()),
                 content,
             );
-            if about["cpu"] == json!([cpu()]) {
-                // The package for the other processor, which npm reads and does not fetch here.
-                let other = if cpu() == "x64" { "arm64" } else { "x64" };
-                let mut about = about;
-                about["name"] = format!("@backstop-sqs/linux-{other}").into();
-                about["cpu"] = json!([other]);
-                files.extend(document(&url, about, None));
+            let name = about["name"].as_str().unwrap().to_owned();
+            for (from, to) in OTHERS {
+                // A package for another platform, which npm reads and does not fetch here.
+                if let Some((before, after)) = name.split_once(from) {
+                    let mut about = about.clone();
+                    about["name"] = format!("{before}{to}{after}").into();
+                    about["cpu"] = json!(["s390x"]);
+                    files.extend(document(&url, about, None));
+                }
             }
         }
         serve(listener, files);
@@ -103,27 +120,40 @@ fn document(url: &str, mut about: Value, content: Option<&[u8]>) -> Files {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn npm_installs_the_program_of_this_platform_and_locks_those_of_all() {
+async fn npm_installs_what_this_platform_needs_and_locks_the_packages_of_all() {
+    for package in ["node", "node-retry"] {
+        npm::built(package);
+    }
     let made = packages("npm");
     let tarballs = [
         one(made.path(), &format!("linux-{}-{VERSION}.tgz", cpu())),
+        one(made.path(), &format!("linux-{}-gnu-{VERSION}.tgz", cpu())),
         one(made.path(), &format!("backstop-sqs-{VERSION}.tgz")),
+        one(made.path(), &format!("backstop-retry-{VERSION}.tgz")),
     ];
     let registry = Registry::of(&tarballs).await;
     let folder = made.path().join("project");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("package.json"), "{}").unwrap();
-    succeeds(&mut registry.npm(&folder, &["install", "backstop-sqs"]));
+    succeeds(&mut registry.npm(&folder, &["install", "backstop-sqs", "backstop-retry"]));
     let lock = std::fs::read_to_string(folder.join("package-lock.json")).unwrap();
     let lock: Value = serde_json::from_str(&lock).unwrap();
-    for cpu in ["x64", "arm64"] {
-        let locked = &lock["packages"][format!("node_modules/@backstop-sqs/linux-{cpu}")];
-        assert_eq!(
-            (&locked["optional"], &locked["cpu"]),
-            (&json!(true), &json!([cpu])),
-            "{lock}"
-        );
+    for platform in [
+        "x64",
+        "arm64",
+        "x64-gnu",
+        "x64-musl",
+        "arm64-gnu",
+        "arm64-musl",
+    ] {
+        let locked = &lock["packages"][format!("node_modules/@backstop-sqs/linux-{platform}")];
+        assert_eq!(locked["optional"], true, "{platform}: {lock}");
     }
+    let own = about(&tarballs[1]);
+    assert_eq!(
+        (&own["cpu"], &own["libc"]),
+        (&json!([cpu()]), &json!(["glibc"]))
+    );
     // On another machine, from the lock file.
     std::fs::remove_dir_all(folder.join("node_modules")).unwrap();
     succeeds(&mut registry.npm(&folder, &["ci"]));
@@ -144,6 +174,7 @@ async fn npm_installs_the_program_of_this_platform_and_locks_those_of_all() {
         .output()
         .unwrap();
     assert_eq!(once.stdout, format!("backstop {VERSION}\n").as_bytes());
+    serves_a_queue(&folder);
     let failed = command(&["nonsense"]).output().unwrap();
     assert_eq!(failed.status.code(), Some(2));
     stops_as_the_program_does(command(&[
@@ -162,6 +193,24 @@ async fn npm_installs_the_program_of_this_platform_and_locks_those_of_all() {
         explained.contains(&format!("@backstop-sqs/linux-{} is not installed", cpu())),
         "{explained}"
     );
+}
+
+/// A worker in Node.js, a decision that the installed command compiles, and a call that is retried.
+fn serves_a_queue(folder: &Path) {
+    let program = "
+        import { Policy, worker } from 'backstop-sqs';
+        import { retrier } from 'backstop-retry';
+        const seen = [];
+        const handle = async (message) => void seen.push(message.body);
+        const counts = await worker({ queueUrl: 'local:orders', messages: ['a'], cache: 'off', handle }).run();
+        const policy = await Policy.load('linear', { settings: { base: '3s' } });
+        const retry = await retrier();
+        console.log(seen, counts.succeeded, policy.decide({ code: 'HTTP 503' }).delay, await retry(() => 5));
+    ";
+    std::fs::write(folder.join("worker.mjs"), program).unwrap();
+    let mut node = Command::new("node");
+    node.current_dir(folder).env("HOME", folder);
+    assert_eq!(succeeds(node.arg("worker.mjs")), "[ 'a' ] 1 3000 5\n");
 }
 
 /// A service manager signals the shim alone.

@@ -33,7 +33,7 @@ fn programs() -> PathBuf {
         for name in ["backstop", "backstop-lambda"] {
             strip(&program(name), name);
         }
-        for name in ["libbackstop_python.so"] {
+        for name in ["libbackstop_python.so", "libbackstop_node.so"] {
             strip(
                 &program("backstop").with_file_name(name),
                 &format!("gnu/{name}"),

@@ -17,7 +17,7 @@ use napi_derive::napi;
 
 use crate::message::Taken;
 use crate::wake::{Wake, Waker};
-use crate::{error, failure};
+use crate::{error, failure, number};
 
 /// The lines so far are logged before the host's end is reported, if they are within this time.
 const LONGEST_FLUSH: Duration = Duration::from_secs(1);
@@ -130,7 +130,6 @@ impl Host {
 
     /// What each queue's messages came to; throws why the host could not start.
     #[napi]
-    #[expect(clippy::cast_precision_loss, reason = "numbers of JavaScript")]
     pub fn result(&self) -> Result<Vec<Counts>> {
         match self.host.result() {
             None => Err(error("the host runs")),
@@ -138,9 +137,9 @@ impl Host {
             Some(Ok(summaries)) => {
                 let counts = summaries.0.iter().map(|(name, it)| Counts {
                     name: name.clone(),
-                    succeeded: it.succeeded as f64,
-                    retried: it.retried as f64,
-                    dead_lettered: it.dead_lettered as f64,
+                    succeeded: number(it.succeeded),
+                    retried: number(it.retried),
+                    dead_lettered: number(it.dead_lettered),
                 });
                 Ok(counts.collect())
             }
@@ -161,14 +160,13 @@ impl Host {
 
     /// The numbers of the jobs of a worker whose attempts have ended from outside since the last call: nobody waits for them.
     #[napi]
-    #[expect(clippy::cast_precision_loss, reason = "numbers of JavaScript")]
     pub fn take_over(&self, worker: u32) -> Vec<f64> {
         let Some(worker) = self.worker(worker) else {
             return Vec::new();
         };
         let over = worker.jobs.take_over();
         lock(&worker.taken).retain(|_, job| !job.is_over());
-        over.into_iter().map(|it| it as f64).collect()
+        over.into_iter().map(number).collect()
     }
 
     /// The work of a job is done.

@@ -27,6 +27,15 @@ fn error(text: impl ToString) -> Error {
     Error::new(Status::GenericFailure, text.to_string())
 }
 
+/// A count as a number of JavaScript.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "numbers of JavaScript count exactly to 2^53"
+)]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
 /// The milliseconds of a text such as `1m30s`.
 #[napi]
 pub fn milliseconds(name: String, text: String) -> napi::Result<f64> {

@@ -5,6 +5,8 @@ use backstop_embed::jobs::Job;
 use napi::bindgen_prelude::{Either, Uint8Array};
 use napi_derive::napi;
 
+use crate::number;
+
 /// One receive of a message, and the number of its job.
 #[napi(object, object_from_js = false)]
 pub struct Taken {
@@ -30,10 +32,6 @@ pub struct Named {
 }
 
 impl From<&Job> for Taken {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "numbers of JavaScript, which count exactly to 2^53"
-    )]
     fn from(job: &Job) -> Self {
         let message = &*job.message;
         let attributes = message.attributes.iter().map(|(name, it)| Named {
@@ -44,12 +42,12 @@ impl From<&Job> for Taken {
             },
         });
         Self {
-            number: job.number as f64,
+            number: number(job.number),
             id: message.id.clone(),
             body: message.body.to_string(),
             attributes: attributes.collect(),
             receive_count: message.receive_count.get(),
-            sent: message.sent.0 as f64,
+            sent: number(message.sent.0),
             group_id: message.group.clone(),
             deduplication_id: message.deduplication_id.clone(),
             sender_id: message.sender.clone(),

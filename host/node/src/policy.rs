@@ -7,7 +7,7 @@ use napi::bindgen_prelude::{AsyncTask, Uint8Array};
 use napi::{Env, Result, Task};
 use napi_derive::napi;
 
-use crate::{error, failure};
+use crate::{error, failure, number};
 
 /// A policy that is loaded and validated, as a host does. Each decision is made in a fresh instance.
 #[napi]
@@ -139,7 +139,6 @@ impl From<Circumstances> for policy::Circumstances {
 }
 
 impl From<policy::Decision> for Decision {
-    #[expect(clippy::cast_precision_loss, reason = "numbers of JavaScript")]
     fn from(from: policy::Decision) -> Self {
         let log = from.log.into_iter();
         Self {
@@ -153,7 +152,7 @@ impl From<policy::Decision> for Decision {
             log: log
                 .map(|(level, message)| PolicyLine { level, message })
                 .collect(),
-            fuel: from.fuel as f64,
+            fuel: number(from.fuel),
         }
     }
 }

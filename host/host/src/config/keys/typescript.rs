@@ -72,13 +72,14 @@ impl Key {
             return "Settings";
         }
         let schema = (self.schema)();
-        let kind = &schema["type"];
+        let of = |name: &str| schema.get(name).unwrap_or(&Value::Null);
+        let kind = of("type");
         let is = |name: &str| {
             let mut kinds = kind.as_array().into_iter().flatten();
             kind == name || kinds.any(|it| it == name)
         };
         match (is("object"), is("array")) {
-            _ if kind.is_null() && schema["enum"].is_array() => "string",
+            _ if kind.is_null() && of("enum").is_array() => "string",
             _ if is("boolean") => "boolean",
             _ if kind == "integer" => "number",
             (true, _) => "string | Readonly<Record<string, string | number | boolean>>",
