@@ -74,7 +74,7 @@ PEERS = cargo build --locked --release --manifest-path tests/benches/peers/Cargo
 
 bench: toolchain services
 	@for bench in $(BENCHES); do test -e tests/benches/$$bench.rs || test -e tests/benches/$$bench/main.rs || { echo "BENCHES: there is no benchmark \`$$bench\`: see tests/benches" >&2; exit 2; }; done
-	cargo build --locked --release --workspace --bins
+	cargo build --locked --release --workspace --bins --lib
 	$(PEERS) --package peers-plugin --target wasm32-unknown-unknown
 	$(PEERS) --package peers
 	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 BACKSTOP_CACHE=off cargo bench --locked --workspace $(foreach bench,$(BENCHES),--bench $(bench))

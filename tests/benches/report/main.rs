@@ -17,11 +17,12 @@ mod picture;
 use tests_benches::{Chapter, folder, read};
 
 /// The benchmarks in the order of the report.
-const CHAPTERS: [&str; 16] = [
+const CHAPTERS: [&str; 17] = [
     "decision",
     "languages",
     "throughput",
     "growth",
+    "packages",
     "scale",
     "consumer",
     "failure",

@@ -1,26 +1,29 @@
 """Loops of receive and delete in threads, with boto3. Messages that fail are hidden with one more request.
 
-Usage: python boto3_loop.py URL ENDPOINT MESSAGES FAILING THREADS
+Usage: python boto3_loop.py URL ENDPOINT MESSAGES FAILING THREADS … LOAD
 """
+
+import time
+
+begun = time.perf_counter()
+import boto3
+
+print(f"import {time.perf_counter() - begun}", flush=True)
 
 import sys
 import threading
-import time
 
-import boto3
 from botocore.config import Config
+from work import WORK, fails
 
 url, endpoint, messages, failing, threads = sys.argv[1:6]
 messages, failing, threads = int(messages), int(failing), int(threads)
+work = WORK[sys.argv[-1]]
 HIDDEN = 60  # Longer than a run.
 
 sqs = boto3.client("sqs", endpoint_url=endpoint, config=Config(max_pool_connections=threads))
 lock = threading.Lock()
 left = messages
-
-
-def fails(message):
-    return int(message["Body"]) % 10 * 10 < failing
 
 
 def entries(batch, **more):
@@ -35,8 +38,10 @@ def loop():
     while True:
         received = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=20)
         batch = received.get("Messages", [])
-        failed = [message for message in batch if fails(message)]
-        succeeded = [message for message in batch if not fails(message)]
+        for _ in batch:
+            work()
+        failed = [message for message in batch if fails(message["Body"], failing)]
+        succeeded = [message for message in batch if not fails(message["Body"], failing)]
         if succeeded:
             sqs.delete_message_batch(QueueUrl=url, Entries=entries(succeeded))
         if failed:

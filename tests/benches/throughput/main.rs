@@ -12,11 +12,13 @@ mod bare;
 mod consumer;
 mod deciding;
 mod fill;
+mod packages;
 mod plan;
 mod proxy;
 mod run;
 mod settled;
 mod table;
+mod work;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -50,10 +52,12 @@ struct Work {
     attributes: bool,
     /// The URL of the worker, for the sides that post to one.
     worker: String,
+    /// What a handler in another language does with each message.
+    load: String,
 }
 
 impl Work {
-    fn arguments(&self) -> [String; 9] {
+    fn arguments(&self) -> [String; 10] {
         [
             self.urls.clone(),
             self.endpoint.clone(),
@@ -64,6 +68,7 @@ impl Work {
             self.dead_letters.clone(),
             self.attributes.to_string(),
             self.worker.clone(),
+            self.load.clone(),
         ]
     }
 
@@ -79,6 +84,7 @@ impl Work {
             dead_letters: arguments[6].clone(),
             attributes: arguments[7].parse().unwrap(),
             worker: arguments[8].clone(),
+            load: arguments[9].clone(),
         }
     }
 
@@ -137,16 +143,28 @@ async fn compare(word: &str) {
             }
         }
     }
-    let results = results
+    let results: Vec<_> = results
         .into_iter()
-        .map(|(index, rounds)| (cases[index], Figures::of(&rounds)));
-    let (growing, compared): (Vec<_>, Vec<_>) = results.partition(|(case, _)| case.grows());
+        .map(|(index, rounds)| (cases[index], Figures::of(&rounds)))
+        .collect();
+    let of = |is_in: fn(&Case) -> bool| -> Vec<_> {
+        let results = results.iter().filter(|(case, _)| is_in(case));
+        results.copied().collect()
+    };
+    let compared = of(|case| !case.grows() && case.language.is_none());
     let mut throughput = Chapter::new("throughput", "Consuming", THROUGHPUT);
     table::add(&mut throughput, &compared);
     table::add_ratios(&mut throughput, &compared);
     let mut growth = Chapter::new("growth", "Growth", GROWTH);
-    table::add(&mut growth, &growing);
+    table::add(&mut growth, &of(Case::grows));
+    let mut packages = Chapter::new("packages", packages::TITLE, packages::ABOUT);
+    let in_packages = of(|case| case.language.is_some());
+    table::add(&mut packages, &in_packages);
+    packages::add_ratios(&mut packages, &in_packages);
     // A part replaces no report of the whole.
+    if in_packages.len() == packages::cases().len() {
+        packages.write();
+    }
     let Some(idle) = idle else {
         return;
     };

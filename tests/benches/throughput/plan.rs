@@ -1,5 +1,8 @@
 //! Which sides run in which settings.
 
+use crate::packages::{self, Language};
+use crate::work::Load;
+
 /// Rounds of the main comparison.
 const ROUNDS: usize = 7;
 
@@ -46,13 +49,26 @@ pub(crate) enum Side {
     SqsConsumer,
     /// Loops of receive and delete in threads, with boto3.
     Boto3,
+    /// Backstop's module for Python with a function, which runs in threads.
+    PythonFunction { in_flight: usize },
+    /// The same with a coroutine function.
+    PythonCoroutine { in_flight: usize },
+    /// Loops of receive in one event loop, with aiobotocore.
+    Aiobotocore { in_flight: usize },
+    /// Backstop's package for Node.js.
+    Node { in_flight: usize },
 }
 
 impl Side {
     /// The most messages in flight, for the sides that limit them.
     pub(crate) fn in_flight(self) -> usize {
         match self {
-            Self::Backstop { in_flight } | Self::Command { in_flight } => in_flight,
+            Self::Backstop { in_flight }
+            | Self::Command { in_flight }
+            | Self::PythonFunction { in_flight }
+            | Self::PythonCoroutine { in_flight }
+            | Self::Node { in_flight }
+            | Self::Aiobotocore { in_flight } => in_flight,
             Self::Bare
             | Self::BareWithAttributes
             | Self::BareHttp
@@ -62,7 +78,15 @@ impl Side {
     }
 
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Self::Backstop { .. } | Self::Command { .. })
+        self.is_package() || matches!(self, Self::Backstop { .. } | Self::Command { .. })
+    }
+
+    /// Whether it is a package of another language with the host in it.
+    pub(crate) fn is_package(self) -> bool {
+        matches!(
+            self,
+            Self::PythonFunction { .. } | Self::PythonCoroutine { .. } | Self::Node { .. }
+        )
     }
 
     pub(crate) fn has_http_worker(self) -> bool {
@@ -98,10 +122,13 @@ pub(crate) struct Case {
     /// Queues that share the messages, the polls and what is in flight.
     pub(crate) queues: usize,
     growth: Option<Growth>,
+    /// The language whose workers are compared, in the report's chapter about them.
+    pub(crate) language: Option<Language>,
+    pub(crate) load: Load,
 }
 
 impl Case {
-    const fn new(side: Side, polls: usize) -> Self {
+    pub(crate) const fn new(side: Side, polls: usize) -> Self {
         Self {
             side,
             polls,
@@ -113,10 +140,22 @@ impl Case {
             sent_attributes: 0,
             queues: 1,
             growth: None,
+            language: None,
+            load: Load::None,
         }
     }
 
-    const fn failing(self, failing: usize) -> Self {
+    /// With this work, in the comparison of a language's workers.
+    pub(crate) fn of(self, language: Language, load: Load) -> Self {
+        let language = Some(language);
+        Self {
+            language,
+            load,
+            ..self
+        }
+    }
+
+    pub(crate) const fn failing(self, failing: usize) -> Self {
         Self { failing, ..self }
     }
 
@@ -131,7 +170,7 @@ impl Case {
         }
     }
 
-    const fn behind_latency(self) -> Self {
+    pub(crate) const fn behind_latency(self) -> Self {
         let latency = Latency::TenMilliseconds;
         Self { latency, ..self }
     }
@@ -174,6 +213,12 @@ impl Case {
             }
             Side::SqsConsumer => format!("sqs-consumer, {polls} consumers"),
             Side::Boto3 => format!("boto3, {polls} threads"),
+            Side::PythonFunction { .. } => "Backstop, a function in threads".to_owned(),
+            Side::PythonCoroutine { .. } => "Backstop, a coroutine function".to_owned(),
+            Side::Node { .. } => "Backstop, an async function".to_owned(),
+            Side::Aiobotocore { in_flight } => {
+                format!("aiobotocore, {polls} loops, {in_flight} in flight")
+            }
         };
         match (self.growth, self.threads) {
             (Some(Growth::Size), _) => format!("{name}, {} B", self.bytes),
@@ -188,6 +233,10 @@ impl Case {
     /// The title of the table that has it.
     pub(crate) fn table(&self) -> String {
         let (queue, latency) = (self.queue(), self.latency.name());
+        if let Some(language) = self.language {
+            let (name, load) = (language.name(), self.load.name());
+            return format!("{name}, {load}, {latency}, {} of 100 fail", self.failing);
+        }
         match self.growth {
             Some(Growth::Size) => "The size of a message".to_owned(),
             Some(Growth::Attributes) => "Attributes of 100 bytes, all asked for".to_owned(),
@@ -222,8 +271,11 @@ impl Case {
 
     /// As many for all sides: a run takes about half a second or more.
     pub(crate) fn messages(&self) -> usize {
-        let most = match self.failing {
-            0 => AT_STEADY_COST.min(AT_MOST / (self.bytes + 100 * self.sent_attributes)),
+        let most = match (self.load, self.failing) {
+            (Load::Computes, _) => 3_000,
+            (Load::None, 0) => {
+                AT_STEADY_COST.min(AT_MOST / (self.bytes + 100 * self.sent_attributes))
+            }
             // For each receive, fauxqs looks at all messages that are invisible.
             _ => 6_000,
         };
@@ -235,8 +287,9 @@ impl Case {
 
     /// What the goals compare runs more often.
     pub(crate) fn rounds(&self) -> usize {
-        match (self.failing, self.fifo, self.growth) {
-            (0, false, None) => ROUNDS,
+        match (self.failing, self.fifo, self.growth, self.language) {
+            (0, false, None, None) => ROUNDS,
+            (_, _, _, Some(_)) => packages::ROUNDS,
             _ => OTHER_ROUNDS,
         }
     }
@@ -333,5 +386,6 @@ pub(crate) fn plan() -> Vec<Case> {
             cases.extend(GROWING.map(|case| case.grown(growth, *step)));
         }
     }
+    cases.extend(packages::cases());
     cases
 }

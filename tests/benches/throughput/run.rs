@@ -1,5 +1,6 @@
 //! Runs one side over a full queue, and measures its process.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 use crate::Work;
+use crate::packages::Packages;
 use crate::plan::{Case, Latency, Side};
 use crate::{fill, settled};
 
@@ -30,6 +32,10 @@ pub(crate) struct Measured {
     pub(crate) requests: f64,
     /// Peak memory in MiB.
     pub(crate) memory: f64,
+    /// The milliseconds of importing the library, for the sides that do.
+    pub(crate) import: Option<f64>,
+    /// Milliseconds from the start of the process to its `start`.
+    pub(crate) started: f64,
 }
 
 /// The stopwatch of a side: prints when it starts and how long it took, which the parent waits for.
@@ -56,6 +62,7 @@ pub(crate) struct Services {
     direct: String,
     delayed: String,
     _proxy: Companion,
+    packages: Packages,
 }
 
 /// A process of this program that prints its address, and ends when it is dropped.
@@ -98,6 +105,7 @@ impl Services {
             direct,
             delayed: proxy.address.clone(),
             _proxy: proxy,
+            packages: Packages::install(),
         }
     }
 
@@ -147,19 +155,28 @@ pub(crate) async fn measure(services: &Services, case: &Case) -> Measured {
             .as_ref()
             .map(|it| it.address.clone())
             .unwrap_or_default(),
+        load: case.load.argument().to_owned(),
     };
-    let mut command = command(case.side, &work);
+    let mut command = command(case.side, &work, services.packages.node());
+    if case.side.is_package() {
+        services.packages.prepare(&mut command);
+    } else {
+        command.env("BACKSTOP_CACHE", "off");
+    }
     if let Some(threads) = case.threads {
         command.env("TOKIO_WORKER_THREADS", threads.to_string());
     }
     let before = services.requests().await;
+    let spawned = clock::instant();
     let (mut child, mut output) = spawn(&mut command);
     let measured = async {
         let id = child.id().unwrap();
+        let (mut import, mut started) = (None, 0.0);
         let (processor, seconds) = if matches!(case.side, Side::Command { .. }) {
             settled::by_the_command(id, &work.worker, &queues[0], count).await
         } else {
-            expect(&mut output, "start").await;
+            import = start(&mut output).await;
+            started = spawned.elapsed().as_secs_f64() * 1e3;
             let processor = processor_seconds(id);
             let seconds: f64 = expect(&mut output, "end ").await.parse().unwrap();
             (processor_seconds(id) - processor, seconds)
@@ -172,6 +189,8 @@ pub(crate) async fn measure(services: &Services, case: &Case) -> Measured {
             processor: processor * 1e6 / count,
             requests: requests / count,
             memory: peak_memory(id),
+            import,
+            started,
         }
     };
     let measured = timeout(RUN, measured).await;
@@ -187,8 +206,13 @@ fn log(case: &Case, measured: &Measured) {
     eprintln!("{}: {rate:.0}/s, {processor:.1} µs", case.title());
 }
 
-fn command(side: Side, work: &Work) -> Command {
+fn command(side: Side, work: &Work, packaged: &Path) -> Command {
     let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/throughput");
+    let python = |script: &str| {
+        let mut python = Command::new(services().join("python/bin/python"));
+        python.arg(format!("{scripts}/{script}"));
+        python
+    };
     let mut command = match side {
         Side::Bare | Side::BareWithAttributes | Side::BareHttp => this_program("bare"),
         Side::Backstop { .. } => this_program("consumer"),
@@ -199,9 +223,22 @@ fn command(side: Side, work: &Work) -> Command {
             node.arg(services());
             node
         }
-        Side::Boto3 => {
-            let mut python = Command::new(services().join("python/bin/python"));
-            python.arg(format!("{scripts}/boto3_loop.py"));
+        Side::Node { .. } => {
+            let mut node = Command::new(services().join("node_modules/.bin/node"));
+            node.arg(format!("{scripts}/backstop_worker.mjs"));
+            node.arg(packaged);
+            node
+        }
+        Side::Boto3 => python("boto3_loop.py"),
+        Side::Aiobotocore { .. } => python("aiobotocore_loop.py"),
+        Side::PythonFunction { .. } | Side::PythonCoroutine { .. } => {
+            let mut python = python("backstop_worker.py");
+            let is_coroutine = matches!(side, Side::PythonCoroutine { .. });
+            python.arg(if is_coroutine {
+                "coroutine"
+            } else {
+                "function"
+            });
             python
         }
     };
@@ -213,7 +250,6 @@ fn spawn(command: &mut Command) -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut child = command
         .envs(aws::CREDENTIALS)
         .env("AWS_DEFAULT_REGION", "us-east-1")
-        .env("BACKSTOP_CACHE", "off")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -221,6 +257,14 @@ fn spawn(command: &mut Command) -> (Child, Lines<BufReader<ChildStdout>>) {
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap()).lines();
     (child, output)
+}
+
+/// Waits until the side starts. Returns how long the import of its library took, in milliseconds, if it says so.
+async fn start(output: &mut Lines<BufReader<ChildStdout>>) -> Option<f64> {
+    let line = expect(output, "").await;
+    let seconds: f64 = line.strip_prefix("import ")?.parse().unwrap();
+    expect(output, "start").await;
+    Some(seconds * 1e3)
 }
 
 /// Reads a line that starts with this, and returns its rest.
@@ -250,8 +294,11 @@ pub(crate) async fn idle(services: &Services) -> Idle {
         dead_letters: queues.dead_letters,
         attributes: false,
         worker: String::new(),
+        load: String::new(),
     };
-    let (child, output) = spawn(this_program("idle").args(work.arguments()));
+    let mut command = this_program("idle");
+    command.args(work.arguments()).env("BACKSTOP_CACHE", "off");
+    let (child, output) = spawn(&mut command);
     Idle {
         output,
         _child: child,
@@ -267,7 +314,8 @@ impl Idle {
 
 /// Measures decisions in a process of their own.
 pub(crate) async fn deciding() -> String {
-    let (_child, mut output) = spawn(&mut this_program("deciding"));
+    let mut command = this_program("deciding");
+    let (_child, mut output) = spawn(command.env("BACKSTOP_CACHE", "off"));
     expect(&mut output, "").await
 }
 

@@ -1,11 +1,15 @@
 // sqs-consumer as its documentation shows it: several consumers that share a client, batches of ten, `handleMessageBatch`. Messages that fail are hidden with one more request, and not acknowledged.
-// Usage: node sqs_consumer.mjs FOLDER_OF_NODE_MODULES URL ENDPOINT MESSAGES FAILING CONSUMERS
+// Usage: node sqs_consumer.mjs FOLDER_OF_NODE_MODULES URL ENDPOINT MESSAGES FAILING CONSUMERS … LOAD
 import { createRequire } from "node:module";
 
 const [folder, queueUrl, endpoint, messages, failing, consumers] = process.argv.slice(2);
 const require = createRequire(`${folder}/`);
+const begun = performance.now();
 const { Consumer } = require("sqs-consumer");
 const { ChangeMessageVisibilityBatchCommand, SQSClient } = require("@aws-sdk/client-sqs");
+console.log(`import ${(performance.now() - begun) / 1000}`);
+const { fails, WORK } = await import("./work.mjs");
+const work = WORK[process.argv.at(-1)];
 
 // Longer than a run.
 const HIDDEN = 60;
@@ -14,7 +18,8 @@ let left = Number(messages);
 let started;
 
 const handleMessageBatch = async (batch) => {
-  const failed = batch.filter(({ Body }) => (Number(Body) % 10) * 10 < Number(failing));
+  await Promise.all(batch.map(work));
+  const failed = batch.filter(({ Body }) => fails(Body, failing));
   if (failed.length === 0) return batch;
   await sqs.send(
     new ChangeMessageVisibilityBatchCommand({

@@ -5,15 +5,20 @@ use tests_benches::{Better, Chapter, Figure, Table, Unit};
 use crate::plan::{Case, Latency, Side};
 use crate::run::Measured;
 
+/// Why Backstop loses where it does.
+const LOSSES: &str = "A loop reads no attributes that it does not need, counts nothing, decides nothing and keeps no policy's code: what a message costs more is that, and so is the memory. Where the emulator shares the processors, the rate follows the processor time of both.";
+
 /// A case and the figures of its rounds.
 pub(crate) type Results = [(Case, Figures)];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
-    rate: Figure,
-    processor: Figure,
+    pub(crate) rate: Figure,
+    pub(crate) processor: Figure,
     requests: Figure,
-    memory: Figure,
+    pub(crate) memory: Figure,
+    import: Option<Figure>,
+    started: Figure,
 }
 
 impl Figures {
@@ -24,6 +29,10 @@ impl Figures {
             processor: figure(|it| it.processor),
             requests: figure(|it| it.requests),
             memory: figure(|it| it.memory),
+            import: rounds[0]
+                .import
+                .map(|_| figure(|it| it.import.unwrap_or_default())),
+            started: figure(|it| it.started),
         }
     }
 }
@@ -37,20 +46,33 @@ pub(crate) fn add(chapter: &mut Chapter, results: &Results) {
         }
     }
     for title in titles {
+        let of_table = || results.iter().filter(|(case, _)| case.table() == title);
+        let has_language = of_table().any(|(case, _)| case.language.is_some());
         let mut table = Table::new(&title)
             .column("messages a second", Unit::PerSecond, Better::More)
             .column("processor time a message", Unit::Microseconds, Better::Less)
             .column("requests a message", Unit::Number, Better::Less)
-            .column("peak memory", Unit::Mebibytes, Better::Less)
-            .because("A loop reads no attributes that it does not need, counts nothing, decides nothing and keeps no policy's code: what a message costs more is that, and so is the memory. Where the emulator shares the processors, the rate follows the processor time of both.");
-        for (case, figures) in results.iter().filter(|(case, _)| case.table() == title) {
+            .column("peak memory", Unit::Mebibytes, Better::Less);
+        table = if has_language {
+            table
+                .column("import", Unit::Milliseconds, Better::Less)
+                .column("until it starts", Unit::Milliseconds, Better::Less)
+        } else {
+            table.because(LOSSES)
+        };
+        for (case, figures) in of_table() {
             let Figures {
                 rate,
                 processor,
                 requests,
                 memory,
+                import,
+                started,
             } = *figures;
-            let figures = [rate, processor, requests, memory];
+            let mut figures = vec![Some(rate), Some(processor), Some(requests), Some(memory)];
+            if has_language {
+                figures.extend([import, Some(started)]);
+            }
             table.row(case.side.is_ours(), case.name(), figures);
         }
         chapter.add(table);
