@@ -55,7 +55,6 @@ async fn a_short_campaign_breaks_no_rule() {
 async fn finds(planted: &[(&str, &str, &str)]) {
     let missing = missed(planted, "7").await;
     if !missing.is_empty() {
-        println!("not found with the first seed: {missing:?}");
         assert_eq!(missed(&missing, "8").await, []);
     }
 }
