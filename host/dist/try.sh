@@ -32,7 +32,7 @@ environment/bin/python "$top/tests/packages/installed.py"
 
 # The package of this platform first, so that npm has what the shim asks for.
 mkdir project
-npm install --prefix project --silent --omit=optional "$folder"/backstop-sqs-linux-"$npm"-*.tgz "$folder"/backstop-sqs-[0-9]*.tgz
+npm install --prefix project --silent --omit=optional "$folder"/backstop-sqs-linux-"$npm"-[0-9]*.tgz "$folder"/backstop-sqs-linux-"$npm"-gnu-*.tgz "$folder"/backstop-sqs-[0-9]*.tgz
 try project/node_modules/.bin/backstop
 
 sudo dpkg --install "$folder"/backstop_*_"$deb".deb

@@ -72,8 +72,8 @@ const OF_OTHERS: [&str; 62] = [
     "TimeoutStopSec",
     "backstop-lambda-layer-arm64",
     "systemd-analyze",
-    "backstop-sqs-linux-arm64",
     "backstop-sqs-linux-x64",
+    "backstop-sqs-linux-x64-gnu",
 ];
 
 /// The documents that say what is so now. The changelog also says what was.
