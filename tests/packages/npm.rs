@@ -210,7 +210,9 @@ fn serves_a_queue(folder: &Path) {
     std::fs::write(folder.join("worker.mjs"), program).unwrap();
     let mut node = Command::new("node");
     node.current_dir(folder).env("HOME", folder);
-    assert_eq!(succeeds(node.arg("worker.mjs")), "[ 'a' ] 1 3000 5\n");
+    // Its log follows.
+    let said = succeeds(node.arg("worker.mjs"));
+    assert!(said.starts_with("[ 'a' ] 1 3000 5\n"), "{said}");
 }
 
 /// A service manager signals the shim alone.
