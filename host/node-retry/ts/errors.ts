@@ -1,26 +1,11 @@
 // How a call ends without success.
 
+import type { Decision } from './decision.js';
 import { type FailureError, readError } from './policy.js';
 import type { Reader } from './wire.js';
 
 /** How a call ended without success. */
 export type End = 'deadline-exceeded' | 'budget-exhausted' | 'breaker-open' | 'bulkhead-full' | 'permanent' | 'gave-up';
-
-/** What was decided about a failed attempt. */
-export interface Decision {
-  /** `transient`, `throttled`, `permanent`, or the policy's own name after `other:`. */
-  class: string;
-  verdict: 'retry' | 'dead-letter' | 'discard';
-  /** Milliseconds, with the verdict `retry`. */
-  delay?: number;
-  reason?: string;
-  by: 'policy' | 'shortened' | 'bound' | 'fallback';
-  /** The delay before it was shortened. */
-  wanted?: number;
-  /** Which bound, or how the policy broke. */
-  cause?: string;
-  downFor?: number;
-}
 
 /** A call that ended without success. Its cause is the last error of the function. */
 export class RetryError extends Error {

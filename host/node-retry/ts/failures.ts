@@ -2,9 +2,14 @@
 
 import { type Pairs, Writer } from './wire.js';
 
+/** Marks errors whose code is the program's own: 1 for permanent ones, 2 for others. Registered, so that the packages know each other's errors. */
+export const KIND: unique symbol = Symbol.for('backstop.kind');
+
 /** An error that every further attempt would repeat. */
 export class PermanentError extends Error {
   override name = 'PermanentError';
+  /** @internal */
+  readonly [KIND] = 1;
 
   constructor(
     readonly code: string,
@@ -62,7 +67,7 @@ export function writeFound(thrown: unknown): Writer {
   const number = (...values: unknown[]) => values.find((value) => typeof value === 'number') as number | undefined;
   const hint = error.retryAfterHint instanceof Date ? Math.max(0, error.retryAfterHint.getTime() - Date.now()) : undefined;
   return new Writer()
-    .number(error.name === 'PermanentError' ? 1 : error.name === 'RetryAfterError' ? 2 : 0)
+    .number(error[KIND as any] ?? 0)
     .text(text(error.code))
     .pairs(codes.map((code) => [code, '']))
     .text(is(error, 'Response') ? '' : text(error.name))

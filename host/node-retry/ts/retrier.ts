@@ -3,7 +3,8 @@
 import { Call } from './call.js';
 import { type Clock, systemClock } from './clock.js';
 import { type Core, type Duration, core, shown } from './core.js';
-import type { Decision, End } from './errors.js';
+import type { Decision } from './decision.js';
+import type { End } from './errors.js';
 import { Breaker, Budget, type BudgetName, Bulkhead, known } from './guards.js';
 import { type Evaluate, type Failure, type Policy, evaluator, isPolicy } from './policy.js';
 import { Writer } from './wire.js';

@@ -1,6 +1,6 @@
 // What an error says about an attempt: errors of a worker, and how the addon receives them.
 
-import { writeFound } from '../../node-retry/ts/failures.js';
+import { KIND, writeFound } from '../../node-retry/ts/failures.js';
 import { type Native, native } from './native.js';
 
 // The crates cut it again: a policy receives 4 KiB of details.
@@ -9,6 +9,8 @@ const STACK = 2048;
 /** What is called has said when it wants to be called again. Its status is 429. */
 export class RetryAfterError extends Error {
   override name = 'RetryAfterError';
+  /** @internal */
+  readonly [KIND] = 2;
   readonly status = 429;
 
   constructor(

@@ -27,7 +27,6 @@ export function logTo(to: (line: LogLine) => void, from: Level = 'info'): void {
 /** Passes lines on from now on. */
 export function startLog(): void {
   if (isStarted) return;
-  isStarted = true;
   native().startLog(level, (lines) => {
     for (const line of lines) {
       try {
@@ -38,4 +37,5 @@ export function startLog(): void {
       }
     }
   });
+  isStarted = true;
 }

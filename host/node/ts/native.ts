@@ -82,7 +82,7 @@ export interface Native {
   compileBy(program: string): void;
   loadPolicy(name: string, settings: Native.Setting[]): Promise<Native.LoadedPolicy>;
   milliseconds(name: string, text: string): number;
-  startLog(level: string, write: (lines: { level: string; text: string }[]) => void): boolean;
+  startLog(level: string, write: (lines: { level: string; text: string }[]) => void): void;
 }
 
 const SCOPE = '@backstop-sqs';

@@ -1,23 +1,12 @@
 // One decision of a policy, for its tests and for programs that apply it themselves.
 
+import type { Decision as Decided } from '../../node-retry/ts/decision.js';
 import { writeFound } from '../../node-retry/ts/failures.js';
 import { type Native, native } from './native.js';
 import { type Settings, settings, shown } from './texts.js';
 
 /** What was decided about a failure. */
-export interface Decision {
-  /** `transient`, `throttled`, `permanent`, or the policy's own name after `other:`. */
-  class: string;
-  verdict: 'retry' | 'dead-letter' | 'discard';
-  /** Milliseconds, with the verdict `retry`: before what a queue or a deadline allows. */
-  delay?: number;
-  /** Why there is no other attempt. */
-  reason?: string;
-  by: 'policy' | 'shortened' | 'bound' | 'fallback';
-  /** How the policy broke, if the fallback has decided. */
-  cause?: string;
-  /** How long what is called is down, as the policy says, in milliseconds. */
-  downFor?: number;
+export interface Decision extends Omit<Decided, 'wanted'> {
   /** The policy's log lines. */
   log: { level: string; message: string }[];
   /** The instructions that the policy has executed, roughly. */

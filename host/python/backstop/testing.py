@@ -62,7 +62,7 @@ class Attempt:
     outcome: str
     """`succeeded`, `retry`, `dead-letter`, `discard`, or `not-counted` if the worker was unavailable."""
     code: Optional[str] = None
-    """What the policy was told of the failure: its code."""
+    """The code of the failure, as the policy sees it."""
     error: Optional[str] = None
     """The text of the failure."""
     decision: Optional[Decision] = None

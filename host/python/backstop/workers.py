@@ -176,7 +176,7 @@ def run_trial(workers: Sequence[Worker], trial: _native.Trial, timeout: float) -
         return asyncio.run(run_trial_async(workers, trial, timeout))
     running = _Running(workers, loop=None, trial=trial)
     with running:
-        if not running._poll(round(timeout * 1000)):
+        if not running.has_ended(within=timeout):
             raise _takes_too_long(timeout)
     return running.result(), running.tried()
 
@@ -249,12 +249,13 @@ class _Running:
             attempts.end()
         log.flush()
 
-    def has_ended(self) -> bool:
+    def has_ended(self, *, within: float = 0.0) -> bool:
+        """Whether it has ended, or does within so many seconds."""
         if not self._has_started:
             return True
         poll = select.poll()
         poll.register(self._host.fileno(), select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(poll.poll(round(within * 1000)))
 
     def wait(self, arrived: Optional[socket.socket]) -> None:
         """Waits for the host. Signals are handled meanwhile: those that arrive make this socket readable."""

@@ -55,6 +55,12 @@ test('the code of retryAfter and permanent is the code that the policy sees', as
   assert.deepEqual([declined.class, declined.reason], ['permanent', 'permanent: CardDeclined']);
 });
 
+test('an error of others by the name of one of ours is theirs', () => {
+  for (const name of ['PermanentError', 'RetryAfterError', 'UnavailableError']) {
+    assert.equal(decide(Object.assign(new Error('no'), { name })).class, 'transient', name);
+  }
+});
+
 test('whatever is thrown is a failure', async () => {
   const hostile = new Proxy(new Error('x'), {
     get() {

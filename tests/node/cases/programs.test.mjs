@@ -65,3 +65,16 @@ test('without the addon, the error says what to install', async () => {
   assert.match(err, /the addon for linux-\S+ is not there: it is not installed.*--omit=optional/);
   assert(child);
 });
+
+test('the log goes on when the thread that had it has ended', async () => {
+  const thread = worker('() => {}').replace('console.log', 'String');
+  const { ended, rest } = program(`
+    import { Worker } from 'node:worker_threads';
+    const text = ${JSON.stringify(thread)}.replace("'backstop-sqs'", JSON.stringify(import.meta.resolve('backstop-sqs')));
+    const first = new Worker(new URL('data:text/javascript,' + encodeURIComponent(text)));
+    await new Promise((resolve, reject) => first.on('exit', resolve).on('error', reject));
+    ${worker("() => { throw Object.assign(new Error('no'), { code: 'CardDeclined' }); }", 'await orders.run()', 'maxAttempts: 1')}
+  `);
+  assert.deepEqual(await rest(), ['{"succeeded":0,"retried":0,"deadLettered":1}']);
+  assert.match((await ended).err, /CardDeclined/);
+});
