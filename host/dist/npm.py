@@ -68,6 +68,6 @@ def _built(release: Release, folder: str, files: pack.Files, **more: object) -> 
         raise Mistake(f"{folder} is not built: run `npm ci && npm run build` in it")
     about = json.loads((TOP / folder / "package.json").read_text())
     own = {key: about[key] for key in about if key not in ("name", "version", "license", "files", "scripts", "devDependencies")}
-    files = files | {f"dist/{path.relative_to(dist)}": pack.plain(path.read_bytes()) for path in sorted(dist.rglob("*")) if path.is_file()}
+    files = files | {f"dist/{path.relative_to(dist)}": pack.plain(path.read_bytes()) for path in sorted(dist.rglob("*")) if path.is_file() and path.suffix != ".node"}
     files["README.md"] = pack.plain(readme.published(release, f"{folder}/README.md").encode())
     return _package(release, about["name"], files, **own, **more)

@@ -1,7 +1,7 @@
-// Builds the package into dist: one file of JavaScript, an entry for ES modules, and the types.
+// Builds the package into dist: one file of JavaScript, an entry for ES modules, and the types. With `--addon`, also the addon of this machine, with cargo.
 import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { build } from 'esbuild';
@@ -20,3 +20,9 @@ writeFileSync(join(dist, 'index.mjs'), `import all from './index.js';\nexport co
 
 execFileSync(process.execPath, [join(here, 'node_modules/typescript/bin/tsc'), '--project', here, '--outDir', join(dist, 'types')], { stdio: 'inherit' });
 writeFileSync(join(dist, 'types/index.d.mts'), "export * from './node/ts/index.js';\n");
+
+if (process.argv.includes('--addon')) {
+  const top = join(here, '../..');
+  execFileSync('cargo', ['build', '--locked', '--release', '--package', 'backstop-node'], { cwd: top, stdio: 'inherit' });
+  copyFileSync(join(process.env.CARGO_TARGET_DIR ?? join(top, 'target'), 'release/libbackstop_node.so'), join(dist, 'backstop.node'));
+}

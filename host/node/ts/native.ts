@@ -1,5 +1,7 @@
 // The addon, and the command that is installed next to it.
 
+import { existsSync } from 'node:fs';
+
 export namespace Native {
   export interface Option {
     name: string;
@@ -100,7 +102,9 @@ export function native(): Native {
 }
 
 function load(): Native {
-  const named = process.env.BACKSTOP_ADDON;
+  // Of a checkout: next to this file.
+  const built = `${__dirname}/backstop.node`;
+  const named = process.env.BACKSTOP_ADDON ?? (existsSync(built) ? built : undefined);
   if (named) {
     // Whatever it is called: `require` goes by the end of the name.
     const module = { exports: {} };

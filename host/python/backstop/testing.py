@@ -158,11 +158,11 @@ class VirtualQueue:
 
     def sleep(self, time: Time) -> None:
         """Lets virtual time pass, in a function that works on a message: its attempt may time out meanwhile."""
-        self._sleep(_working(), seconds("sleep", time))
+        self._sleep(_working(), _span("sleep", time))
 
     async def sleep_async(self, time: Time) -> None:
         """As `sleep`, in a coroutine function."""
-        working, wait = _working(), seconds("sleep_async", time)
+        working, wait = _working(), _span("sleep_async", time)
         loop = asyncio.get_running_loop()
         slept: "asyncio.Future[None]" = loop.create_future()
 
@@ -206,8 +206,24 @@ class VirtualQueue:
             raise TypeError("run: expected a worker, or a function")
         made = [_observed(it, options) for it in workers]
         sent = _sent(messages, made)
-        self._trial = _native.Trial(seed, seconds("within", within), sent)
+        longest = _span("within", within)
+        if longest == 0:
+            raise ValueError("within: expected a time above 0, since nothing happens in none")
+        if not isinstance(seed, int) or not 0 <= seed < 2**64:
+            raise ValueError(f"seed: expected a whole number from 0 to 2**64 - 1, and not {seed!r}")
+        self._trial = _native.Trial(seed, longest, sent)
         return made, self._trial
+
+
+# The longest virtual time, in seconds: ten years.
+_LONGEST = 10 * 365 * 86_400
+
+
+def _span(name: str, time: Time) -> float:
+    span = seconds(name, time)
+    if not 0 <= span <= _LONGEST:
+        raise ValueError(f"{name}: expected a time from 0 to ten years, and not {time!r}")
+    return span
 
 
 def _working() -> Sequence[Message]:
@@ -264,8 +280,10 @@ def _sent(messages: Union[None, Messages, Mapping[str, Messages]], workers: Sequ
 
 def _one(queue: str, message: Any) -> _native.Sent:
     it = message if isinstance(message, Sent) else Sent(message)
-    after = seconds("after", it.after)
-    return queue, after, _text(it.body), list(it.attributes.items()), it.group_id, it.deduplication_id
+    for name, value in it.attributes.items():
+        if not isinstance(name, str) or not isinstance(value, (str, bytes)):
+            raise TypeError(f"attributes: expected texts or bytes by name, and not {name!r}: {value!r}")
+    return queue, _span("after", it.after), _text(it.body), list(it.attributes.items()), it.group_id, it.deduplication_id
 
 
 def _text(body: Any) -> str:

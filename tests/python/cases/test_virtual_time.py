@@ -223,3 +223,24 @@ def test_the_plugin_has_the_fixture(tmp_path):
     arguments = [sys.executable, "-m", "pytest", "-p", "backstop.pytest_plugin", "-p", "no:cacheprovider", "-q", "test_it.py"]
     said = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True)
     assert said.returncode == 0, said.stdout
+
+
+@pytest.mark.parametrize("time", [-1, float("nan"), 1e300, "-1s"])
+def test_a_time_that_is_none_is_refused(backstop_queue, time):
+    for options in [{"within": time}, {"messages": [Sent("a", after=time)]}]:
+        with pytest.raises(ValueError, match="within|after"):
+            backstop_queue.run(lambda message: None, **{"messages": ["a"], **options})
+
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [
+        ({"within": 0}, "within: expected a time above 0"),
+        ({"seed": -1}, "seed: expected a whole number from 0"),
+        ({"seed": 1.5}, "seed: expected a whole number"),
+        ({"messages": [Sent("a", attributes={"x": 5})]}, "attributes: expected texts or bytes by name"),
+    ],
+)
+def test_a_mistake_is_said_before_anything_runs(backstop_queue, options, expected):
+    with pytest.raises((TypeError, ValueError), match=expected):
+        backstop_queue.run(lambda message: pytest.fail("it runs"), **{"messages": ["a"], **options})
