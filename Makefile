@@ -11,7 +11,7 @@ help:
 	@echo "make chaos   disturb hosts, workers and operators as processes for MINUTES=10, by SEED=1, with MESSAGES=20000"
 	@echo "make fuzz    try inputs of the target TARGET for SECONDS, guided by coverage: see host/docs/contributing/fuzzing.md"
 	@echo "make site    make a site of the documents in target/site/book, and check its links"
-	@echo "make dist    build what is released for x86-64 and arm64 Linux: archives, wheels with the module for Python, npm packages, deb, rpm and a container image, with checksums and SBOMs"
+	@echo "make dist    build what is released for x86-64 and arm64 Linux: archives, wheels with the module for Python, npm packages with the addon for Node.js, deb, rpm and a container image, with checksums and SBOMs"
 	@echo "make policies  generate the SDK's bindings and build the built-in policies again, after a change in wit/ or policies/"
 	@echo "make packages  package every crate, and compile the packages by themselves"
 	@echo "make bench   measure Backstop beside what others use, and write one report with pictures: target/bench/report.md"
